@@ -21,9 +21,10 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// Adopt finds what an earlier control had: a run that goes on is taken up, one that was beginning is ended with
-// its cause, and nodes at rest are where they were. What cannot be understood or taken up any more is said, and the
-// partition begins Offline; an error is one of the store. Call it once, after New.
+// Adopt takes up what an earlier control left. A run that goes on continues under this control, a run that was
+// beginning is ended with its cause, and nodes at rest keep their state. If the saved state cannot be read, or the run
+// not be taken up, Adopt publishes why and the partition begins Offline; the error is one of the store. Call it once,
+// after New.
 func (p *Partition) Adopt(ctx context.Context) error {
 	text, err := p.cfg.Store.Recall(savedStateKey)
 	if err != nil {
@@ -36,21 +37,21 @@ func (p *Partition) Adopt(ctx context.Context) error {
 			return errors.Join(p.records.closeOrphans(), p.records.countVerdicts())
 		}
 		if err != nil {
-			p.log.Warn("a control that comes back could not do all of it", "step", step.action, "err", err)
+			p.log.Warn("a step failed while the partition of the last control was taken up", "step", step.action, "err", err)
 		}
 	}
 }
 
-// adopter does what adoption says. What it finds stands in the partition.
+// adopter is the shell of adoption: it performs the steps, and writes the results into the partition.
 type adopter struct {
 	*Partition
 	adoption
-	text              []byte // what the last control wrote down; nil: nothing
+	text              []byte // the state that the last control saved; nil: none
 	participantConfig config.Completed
 	view              *nodev1.View
 }
 
-// perform does one step, and fills in what it finds.
+// perform does one step, and writes its results into the adoption.
 func (a *adopter) perform(ctx context.Context, step adoptStep) error {
 	now := a.currentState()
 	nodeSet, run := now.nodeSet, now.run
@@ -77,7 +78,7 @@ func (a *adopter) perform(ctx context.Context, step adoptStep) error {
 		a.changeRecord(func(r *ecsv1.Run) { noteEndUnknown(r, a.reports.Missing) })
 		a.takeOver(ctx, run)
 		a.readStates(nodeSet)
-	case adoptPause: // what was under way may have been half of it
+	case adoptPause: // the last control may have paused only some of the nodes
 		ctx, cancel := context.WithTimeout(a.ctx, a.rejoinTimeout())
 		defer cancel()
 		return run.Pause(ctx)
@@ -85,8 +86,8 @@ func (a *adopter) perform(ctx context.Context, step adoptStep) error {
 		ctx, cancel := context.WithTimeout(a.ctx, a.rejoinTimeout())
 		defer cancel()
 		return nodeSet.Clear(ctx)
-	case adoptForget: // nodes that still build end their run by themselves
-		a.publishf(severityError, "fault", nodes.ControlName, "what the last control had could not be taken up: %v",
+	case adoptForget: // nodes that still build end their run when their lease runs out
+		a.publishf(severityError, "fault", nodes.ControlName, "the partition of the last control could not be taken up: %v",
 			a.failure)
 		a.updateState(func(s *partitionState) { s.nodeSet, s.run, s.runRecord, s.loadedConfig = nil, nil, nil, nil })
 		now.releaseNodes()
@@ -105,7 +106,7 @@ func (a *adopter) perform(ctx context.Context, step adoptStep) error {
 	return nil
 }
 
-// loadSavedState reads what the last control wrote down.
+// loadSavedState decodes the state that the last control saved.
 func (a *adopter) loadSavedState() error {
 	m := &savedState{}
 	if a.text == nil {
@@ -139,7 +140,7 @@ func (a *adopter) rejoin(ctx context.Context) error {
 	return err
 }
 
-// readStates fills in where the nodes are, once they are watched.
+// readStates watches the nodes and notes the state of each.
 func (a *adopter) readStates(nodeSet *nodes.NodeSet) {
 	nodeSet.EnsureWatched()
 	a.nodeStates = make([]string, len(a.view.GetMembers()))
@@ -148,7 +149,7 @@ func (a *adopter) readStates(nodeSet *nodes.NodeSet) {
 	}
 }
 
-// takeUpRun takes up the run, and hears what nodes and scheduler tell of it.
+// takeUpRun connects to the scheduler of the run, and collects the reports of nodes and scheduler.
 func (a *adopter) takeUpRun(nodeSet *nodes.NodeSet) error {
 	run, err := nodeSet.Adopt(a.saved.Run, a.record.GetRunKey())
 	if err != nil {
@@ -169,13 +170,13 @@ func (a *adopter) takeUpRun(nodeSet *nodes.NodeSet) error {
 	return nil
 }
 
-// takeOver starts the machine of the run with what was found of it.
+// takeOver starts the machine of the run with the record and the reports.
 func (a *adopter) takeOver(ctx context.Context, run *nodes.Run) {
 	in := ecsrun.Find(nodes.ControlName, foundRecord(a.currentState().runRecord), *a.reports)
-	_ = a.conductor.conduct(ctx, run, in) // what is done here does not fail
+	_ = a.conductor.conduct(ctx, run, in) // the actions of a Found input do not fail
 }
 
-// continueRun has a run go on as it was found.
+// continueRun has a run go on, Running or Paused as it was found.
 func (a *adopter) continueRun(ctx context.Context, run *nodes.Run, as fsm.State) error {
 	if err := a.runner.Adopt(as); err != nil {
 		return err
@@ -188,7 +189,7 @@ func (a *adopter) continueRun(ctx context.Context, run *nodes.Run, as fsm.State)
 	return nil
 }
 
-// resumeStop carries a stop out that was begun, or that the nodes began.
+// resumeStop completes a stop that the last control, or the nodes by themselves, had begun.
 func (a *adopter) resumeStop(ctx context.Context, run *nodes.Run) error {
 	if alone := run.SelfStopCause(); alone != nil {
 		a.changeRecord(func(r *ecsv1.Run) { noteSelfStop(r, alone, time.Now()) })
@@ -200,33 +201,34 @@ func (a *adopter) resumeStop(ctx context.Context, run *nodes.Run) error {
 	return nil
 }
 
-// adoption is what a control that comes back has found so far. It is a pure core: nextStep says what to do, the shell
-// does it, fills in what it has found, and calls noteDone; so until a step is the last one.
+// adoption decides what a restarted control does, and keeps what it has found so far. It is a pure core: nextStep
+// returns a step; the shell performs it, writes the results into the fields, and calls noteDone; then again, until a
+// step is the last one.
 type adoption struct {
-	saved      *savedState     // what the last control wrote down; nil before it is read, and where there is nothing
+	saved      *savedState     // the state that the last control saved; nil before it is read, and if there is none
 	record     *ecsv1.Run      // of the run that was not over; nil before it is read
-	reports    *ecsrun.Reports // what nodes and scheduler tell of that run; nil before they are asked
-	nodeStates []string        // where each node of the view is, as it told last; empty for one that tells nothing
+	reports    *ecsrun.Reports // of nodes and scheduler on that run; nil before they are asked
+	nodeStates []string        // last reported state of each node of the view; empty for a node without a report
 
-	tried   [adoptActionCount]bool // what was tried
-	failure error                  // why the rest is left; nil: nothing has failed that matters
+	tried   [adoptActionCount]bool // the steps that were performed
+	failure error                  // of a step that must not fail; nil: none has failed
 }
 
 // adoptAction is one thing that a control does when it comes back.
 type adoptAction uint8
 
 const (
-	adoptRecall       adoptAction = iota // read what the last control wrote down
-	adoptRejoin                          // connect to the nodes of the view, and ask each
+	adoptRecall       adoptAction = iota // read the state that the last control saved
+	adoptRejoin                          // connect to the nodes of the view, and ask each for a report
 	adoptReadRecord                      // read the record of the run
-	adoptTakeUp                          // connect to the scheduler, and ask what it and the nodes tell of the run
-	adoptEndScheduler                    // the run is on record already: only its scheduler may still be there
+	adoptTakeUp                          // connect to the scheduler, and ask it and the nodes for reports of the run
+	adoptEndScheduler                    // the record of the run is closed: end its scheduler if it is still there
 	adoptGiveUp                          // give the run up
-	adoptConclude                        // close the run, which is over on its nodes, with what can be told
+	adoptConclude                        // close the run, which is over on its nodes, with the reports that there are
 	adoptPause                           // pause the run on every node
 	adoptClear                           // bring every node to rest
-	adoptForget                          // say what failed, and let everything go
-	adoptOffline                         // this and what follows are last: the state in which the partition is then
+	adoptForget                          // publish the failure, and let nodes and run go
+	adoptOffline                         // this and the following are last: the state in which the partition begins
 	adoptNotReady
 	adoptReady
 	adoptRunning
@@ -260,17 +262,17 @@ func (a adoptAction) String() string {
 // isLast says that nothing comes after it.
 func (a adoptAction) isLast() bool { return a >= adoptOffline }
 
-// mayFail says that the control goes on when a node did not do it.
+// mayFail says that the adoption goes on when the step fails: some nodes may not answer.
 func (a adoptAction) mayFail() bool { return a == adoptRejoin || a == adoptPause || a == adoptClear }
 
-// adoptStep is what is to be done next.
+// adoptStep is an action with its reason.
 type adoptStep struct {
 	action   adoptAction
-	endCause string       // why the run ends; empty: it goes on, or its record says so
-	cause    *fault.Fault // that gives it up; nil: no fault does
+	endCause string       // why the run ends; empty: it goes on
+	cause    *fault.Fault // the fault for which the run is given up; nil: none
 }
 
-// noteDone notes that a step was tried, and how it failed; nil if it did not.
+// noteDone notes that a step was performed, and its error; nil if it succeeded.
 func (a *adoption) noteDone(did adoptAction, err error) {
 	a.tried[did] = true
 	if err != nil && !did.mayFail() {
@@ -278,7 +280,7 @@ func (a *adoption) noteDone(did adoptAction, err error) {
 	}
 }
 
-// nextStep is the next step.
+// nextStep returns the next step by what was found so far.
 func (a *adoption) nextStep() adoptStep {
 	switch {
 	case a.tried[adoptForget]:
@@ -289,7 +291,7 @@ func (a *adoption) nextStep() adoptStep {
 		return adoptStep{action: adoptRecall}
 	case a.saved == nil:
 		return adoptStep{action: adoptOffline}
-	case a.saved.View == nil: // it was loaded and not configured: configure connects to the nodes
+	case a.saved.View == nil: // the partition was loaded and not configured: configure connects to the nodes
 		return adoptStep{action: adoptNotReady}
 	case !a.tried[adoptRejoin]:
 		return adoptStep{action: adoptRejoin}
@@ -305,8 +307,8 @@ func (a *adoption) nextStep() adoptStep {
 	return a.runStep()
 }
 
-// runStep is what becomes of the run: what its machine begins with. One that is found paused is paused on every node
-// before that.
+// runStep is the step that starts the machine of the run with its first input. A run that is found paused is first
+// paused on every node.
 func (a *adoption) runStep() adoptStep {
 	in := ecsrun.Find(nodes.ControlName, foundRecord(a.record), *a.reports)
 	step := adoptStep{endCause: in.Reason, cause: in.Fault, action: adoptRunning}
@@ -326,7 +328,7 @@ func (a *adoption) runStep() adoptStep {
 	return step
 }
 
-// foundRecord is what the record of a run says of it to its machine.
+// foundRecord is the part of a run's record that the run's machine takes.
 func foundRecord(r *ecsv1.Run) ecsrun.Found {
 	return ecsrun.Found{
 		Begun:  recordTime(r.GetStartDone()),
@@ -336,8 +338,8 @@ func foundRecord(r *ecsv1.Run) ecsrun.Found {
 	}
 }
 
-// restStep is where nodes without a run are: all Ready, all NotReady, or to be brought to rest. Those that tell nothing
-// do not count: start and configure do without them, or say that they are missing.
+// restStep is the step for nodes without a run: all are Ready, all NotReady, or they are brought to rest first. Nodes
+// without a report do not count: start and configure go without them, or say that they are missing.
 func (a *adoption) restStep() adoptAction {
 	reporting := slices.DeleteFunc(slices.Clone(a.nodeStates), func(is string) bool { return is == "" })
 	all := func(s fsm.State) bool {
@@ -352,7 +354,7 @@ func (a *adoption) restStep() adoptAction {
 	return adoptClear
 }
 
-// closeOrphan closes the record of a run whose nodes could not be taken up again.
+// closeOrphan closes the record of a run that no control could take up.
 func closeOrphan(r *ecsv1.Run) {
 	doing := "going on"
 	switch {

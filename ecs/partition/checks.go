@@ -14,26 +14,26 @@ import (
 	"ringlet/node/fsm"
 )
 
-// checks holds configurations against nodes, inputs and outputs, before anything is changed for them.
+// checks tests configurations against nodes, inputs and outputs, before a command changes anything.
 type checks struct {
 	*members
-	readingSlot chan struct{} // of one place: taken by whoever reads an input to check it
+	readingSlot chan struct{} // capacity 1: the goroutine that reads an input to check it has put its element in
 }
 
-// completeConfiguration is a text with changes, over what the control was started with, completed.
+// completeConfiguration completes a configuration: a text with changed settings, over the defaults of the control.
 func (c *checks) completeConfiguration(text string, settings []string) (config.Completed, error) {
 	settings = slices.DeleteFunc(settings, func(s string) bool { return strings.TrimSpace(s) == "" })
 	return compose(c.cfg.Default, text, settings)
 }
 
-// compose completes a configuration: one that is given to the run control, and one that is made of it for those who
-// take part. A run that is not told when to end goes on until somebody stops it.
+// compose completes a configuration that a client gives, or one that is derived from it for the nodes that take part. A
+// run without events or duration goes on until a user stops it.
 func compose(cfg config.Config, text string, settings []string) (config.Completed, error) {
 	cfg.OpenEnded = true
 	return cfg.Compose("configuration", []byte(text), settings)
 }
 
-// problemTexts are what is wrong with a configuration, by the error that says so.
+// problemTexts are the problems of a configuration that an error lists, or the error's text.
 func problemTexts(err error) (all []string) {
 	var invalid *config.InvalidError
 	if !errors.As(err, &invalid) {
@@ -45,12 +45,12 @@ func problemTexts(err error) (all []string) {
 	return all
 }
 
-// checkTimeout is how long a check may read an input, and a disk take to say whether an output can be written: less
-// than clients wait. A load may take its own time to read an input.
+// checkTimeout bounds how long a check may read an input, and nodes take to test an output: less than clients wait.
+// Load has a longer time to read an input.
 const checkTimeout = 8 * time.Second
 
-// checkMembers holds a configuration against the nodes that are present. Members that are not are left out, if the
-// policies tolerate it.
+// checkMembers tests a configuration against the nodes that are present. It leaves absent members out, if the loss
+// policies tolerate that.
 func (c *checks) checkMembers(cfg config.Completed, present map[string]cluster.Member) error {
 	names := cfg.MemberNames()
 	absent := c.addUnjoined(nil, names, present)
@@ -63,28 +63,28 @@ func (c *checks) checkMembers(cfg config.Completed, present map[string]cluster.M
 	return c.checkWritable(cfg, names, present)
 }
 
-// checkConfiguration holds a configuration against the nodes that are present, and against its input, which is read for
-// at most so long.
+// checkConfiguration tests a configuration against the nodes that are present and against its input, which it reads for
+// at most the given time.
 func (c *checks) checkConfiguration(
 	ctx context.Context, cfg config.Completed, present map[string]cluster.Member, most time.Duration,
 ) error {
 	if err := c.checkMembers(cfg, present); err != nil || cfg.Input == "" && cfg.FilterFile() == "" {
 		return err
 	}
-	late := fmt.Errorf("that takes more than the %v which are given to it here", most)
+	late := fmt.Errorf("that takes longer than the %v that are allowed here", most)
 	ctx, cancel := context.WithTimeoutCause(ctx, most, late)
 	defer cancel()
 	select {
-	case c.readingSlot <- struct{}{}: // one at a time, so that many who ask take no more memory and time than one
+	case c.readingSlot <- struct{}{}: // one at a time, so that many clients take no more memory and time than one
 	case <-ctx.Done():
-		return fmt.Errorf("%s was not read, since others are read before it: %w", cfg.Input, context.Cause(ctx))
+		return fmt.Errorf("%s was not read, since other inputs were being read: %w", cfg.Input, context.Cause(ctx))
 	}
 	defer func() { <-c.readingSlot }()
 	return nodes.CheckFiles(ctx, cfg, c.cfg.AllowedInputs)
 }
 
-// memberFacts of the nodes that are present, for the check of a configuration: those of a NodeSet have said what they
-// have, others are asked.
+// memberFacts are the facts of the nodes that are present, for Config.CheckNodes. Nodes of the NodeSet have reported
+// theirs; the others are asked.
 func (c *checks) memberFacts(present map[string]cluster.Member) []config.NodeFacts {
 	known := map[string]config.NodeFacts{}
 	nodeSet := c.currentState().nodeSet
@@ -109,14 +109,14 @@ func (c *checks) memberFacts(present map[string]cluster.Member) []config.NodeFac
 	for _, name := range units {
 		f, ok := known[name]
 		if !ok {
-			f.Name = name // it does not answer now: nothing is refused for that
+			f.Name = name // a node that does not answer now is no reason to refuse
 		}
 		facts = append(facts, f)
 	}
 	return facts
 }
 
-// factsTimeout is how long nodes may take to say what they have.
+// factsTimeout bounds how long nodes may take to report their facts.
 const factsTimeout = 2 * time.Second
 
 // checkWritable says why the members of a configuration that are present cannot write its output.
@@ -135,14 +135,14 @@ func (c *checks) checkWritable(cfg config.Completed, names []string, present map
 	return nodes.CheckOutputAt(ctx, c.cfg.Identity, c.cfg.Term, cfg, members)
 }
 
-// outputCheck is what the nodes of a NodeSet said of the output when a start was asked for.
+// outputCheck is the result of the test of the output before a start.
 type outputCheck struct {
-	nodeSet         *nodes.NodeSet // nil: nobody was asked
-	lastRecordedRun uint32         // the highest number of a run that is recorded there
+	nodeSet         *nodes.NodeSet // the nodes that were asked; nil: none were
+	lastRecordedRun uint32         // the highest number of a run that the output holds
 }
 
-// mayStart refuses a start whose output cannot be written: a refusal costs nothing, and an error in the middle of a
-// start a recovery.
+// mayStart refuses a start whose output cannot be written: a refusal costs nothing, but an error in the middle of a
+// start costs a recovery.
 func (c *checks) mayStart(ctx context.Context, state fsm.State) error {
 	nodeSet := c.currentState().nodeSet
 	if nodeSet == nil {
@@ -156,8 +156,8 @@ func (c *checks) mayStart(ctx context.Context, state fsm.State) error {
 	return nil
 }
 
-// checkOutput asks the nodes whether they can write the output, and for the number of the last run there. Where room is
-// short, it says so.
+// checkOutput asks the nodes whether they can write the output, and for the number of the last run there. It publishes
+// a warning for each node with little room.
 func (c *checks) checkOutput(ctx context.Context, nodeSet *nodes.NodeSet) (last uint32, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeoutFor(checkTimeout))
 	defer cancel()

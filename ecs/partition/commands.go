@@ -25,7 +25,7 @@ const (
 	commandInclude = "include"
 )
 
-// commandDescription of a command: what clients make their commands from.
+// commandDescription describes a command to clients, which build their menus and forms from it.
 type commandDescription struct {
 	help        string
 	destructive bool
@@ -61,13 +61,13 @@ var commandDescriptions = map[string]commandDescription{
 
 var nodeArgument = []*ecsv1.Argument{{Name: "node", Type: "node", Help: "The node.", Required: true}}
 
-// describe is what clients make a command from, as far as it is no matter of the machine.
+// describe is the part of a command's description that does not come from the state machine.
 func describe(name string) *ecsv1.CommandDescription {
 	d := commandDescriptions[name]
 	return &ecsv1.CommandDescription{Name: name, Help: d.help, Arguments: d.arguments, Destructive: d.destructive}
 }
 
-// FSM describes the machine, for clients that make their commands from it.
+// FSM describes the state machine and its commands to clients.
 func (p *Partition) FSM() *ecsv1.FSM {
 	out := &ecsv1.FSM{}
 	for _, s := range fsm.States() {
@@ -95,7 +95,7 @@ func (p *Partition) FSM() *ecsv1.FSM {
 	return out
 }
 
-// exclusionStates are the states in which nodes are excluded and included.
+// exclusionStates are the states in which the partition takes exclude and include.
 var exclusionStates = []fsm.State{fsm.NotReady, fsm.Ready, fsm.Running, fsm.Paused, fsm.Error}
 
 // Markdown prints the machine of a partition, as docs/runcontrol.md shows it.
@@ -121,7 +121,7 @@ func allowedCommands(s fsm.State) []string {
 	return names
 }
 
-// Command obeys a command whose form the API has checked.
+// Command carries out a command whose form the API has checked.
 func (p *Partition) Command(ctx context.Context, user string,
 	req *ecsv1.CommandRequest) (*ecsv1.CommandResponse, error) {
 	name, args := req.GetCommand(), req.GetArguments()
@@ -156,7 +156,7 @@ func (p *Partition) Command(ctx context.Context, user string,
 	return out, nil
 }
 
-// dispatch gives a command to the machine, if nothing stands against it.
+// dispatch gives a command to the state machine, unless a check refuses it.
 func (p *Partition) dispatch(ctx context.Context, user string, c fsm.Command, state fsm.State,
 	req *ecsv1.CommandRequest) error {
 	err := p.prepareCommand(ctx, user, c, state, req.GetArguments())
@@ -176,7 +176,7 @@ func (p *Partition) dispatch(ctx context.Context, user string, c fsm.Command, st
 	return err
 }
 
-// commandText is a command as people say it.
+// commandText is a command in the words of the journal.
 func commandText(name string, args map[string]string) string {
 	for _, key := range []string{"node", "remark"} {
 		if args[key] != "" {
@@ -189,7 +189,8 @@ func commandText(name string, args map[string]string) string {
 	return name
 }
 
-// prepareCommand keeps what a step needs of its command. What the state refuses the machine will say.
+// prepareCommand checks a command and keeps the arguments that its step needs. A command that the state does not take
+// passes: the machine refuses it.
 func (p *Partition) prepareCommand(ctx context.Context, user string, c fsm.Command, state fsm.State,
 	args map[string]string) error {
 	until := time.Now().Add(p.joinTimeout())
@@ -213,7 +214,7 @@ func (p *Partition) prepareCommand(ctx context.Context, user string, c fsm.Comma
 			}
 		}
 	case c == fsm.Stop && state == fsm.Stopping && args["abandon"] == "true":
-		// the drain that is under way sees it
+		// the drain under way looks at pendingCommand twice a second
 		p.updateState(func(s *partitionState) { s.pendingCommand.user, s.pendingCommand.abandon = user, true })
 		return nil
 	case fsm.EffectOf(state, c) != fsm.TransitionBegun:
@@ -233,7 +234,8 @@ func (p *Partition) prepareCommand(ctx context.Context, user string, c fsm.Comma
 	return nil
 }
 
-// preconditionError is a command that a state does not take, or that something else stands against, which why names.
+// preconditionError refuses a command that the state does not take, or that a check refuses; why names the check's
+// reason.
 func preconditionError(state fsm.State, command, why string) error {
 	return &api.PreconditionError{
 		State:   state.String(),
@@ -256,7 +258,7 @@ func (p *Partition) prepareLoad(user string, state fsm.State, cfg config.Complet
 	return nil
 }
 
-// apiError turns what the machine says into what the API says.
+// apiError turns an error of the state machine into one of the API.
 func (p *Partition) apiError(name string, err error) error {
 	var refused *fsm.PreconditionError
 	var superseded *fsm.SupersededError
@@ -272,7 +274,7 @@ func (p *Partition) apiError(name string, err error) error {
 	return err
 }
 
-// Check says whether a configuration would be taken, by the nodes that are there now.
+// Check says whether load would take a configuration now, with the nodes that are present.
 func (p *Partition) Check(ctx context.Context, req *ecsv1.CheckConfigurationRequest) *ecsv1.CheckConfigurationResponse {
 	cfg, err := p.checks.completeConfiguration(req.GetConfiguration(), req.GetSettings())
 	if err == nil {
@@ -312,12 +314,12 @@ func (p *Partition) changeMember(ctx context.Context, user, name, node string) (
 	return out, nil
 }
 
-// isBuilding says that a run goes on, in which a node is excluded or included.
+// isBuilding says that a run goes on, so that exclude and include act on its builder units.
 func (s *partitionState) isBuilding(state fsm.State) bool {
 	return s.run != nil && (state == fsm.Running || state == fsm.Paused)
 }
 
-// exclusionError says why a node is not excluded or included now; nil if it is.
+// exclusionError says why a node cannot be excluded or included now; nil if it can.
 func (s *partitionState) exclusionError(state fsm.State, name, node string) error {
 	l := s.loadedConfig
 	switch {
@@ -355,7 +357,7 @@ func (p *Partition) changeInRun(ctx context.Context, run *nodes.Run, name, node 
 		if err := run.Include(ctx, node); err != nil {
 			return "", err
 		}
-		if len(run.InactiveBuilders()) == 0 { // everybody takes part again
+		if len(run.InactiveBuilders()) == 0 { // all builder units take part again
 			_ = p.clearDegraded()
 		}
 		return fmt.Sprintf("the builder unit of %s gets MEPs again", node), nil
@@ -368,7 +370,7 @@ func (p *Partition) changeInRun(ctx context.Context, run *nodes.Run, name, node 
 	return fmt.Sprintf("the builder unit of %s gets no more MEPs; %d of its MEPs go to others", node, again), nil
 }
 
-// changeOutsideRun notes who takes no part from the next configure on.
+// changeOutsideRun notes that a node takes no part, or takes part again, from the next configure on.
 func (p *Partition) changeOutsideRun(now partitionState, name, node string) string {
 	excluded, text := map[string]bool{}, node+" takes part in the next run"
 	maps.Copy(excluded, now.excluded)
@@ -383,13 +385,14 @@ func (p *Partition) changeOutsideRun(now partitionState, name, node string) stri
 	return text
 }
 
-// action is one thing that a step does. A plan says it, and the step does it: there is no other list of either.
+// action is one part of a step: the description for a plan, and the work. Plans and steps come from the same list, so
+// they cannot differ.
 type action struct {
 	describe func(*planner)
 	do       fsm.Work
 }
 
-// actions are what a command does in the state in which the partition is now, in order.
+// actions lists what a command does in the present state, in order.
 func (p *Partition) actions(c fsm.Command) []action {
 	switch c {
 	case fsm.Load:
@@ -418,7 +421,7 @@ func (p *Partition) actions(c fsm.Command) []action {
 	return nil
 }
 
-// workFor does what a command does.
+// workFor is the work of a command, for the state machine.
 func (p *Partition) workFor(c fsm.Command) fsm.Work {
 	return func(ctx context.Context) error {
 		all := p.actions(c)
@@ -427,7 +430,7 @@ func (p *Partition) workFor(c fsm.Command) fsm.Work {
 		}
 		before := len(all)
 		if c == fsm.Start {
-			before-- // the run has its number then, and a record that tells how it ended
+			before-- // the last action has a run with a number, whose record says how it ended
 		}
 		if err := p.preRunWork(p.runInOrder(all[:before]))(ctx); err != nil {
 			return err
@@ -436,7 +439,7 @@ func (p *Partition) workFor(c fsm.Command) fsm.Work {
 	}
 }
 
-// runInOrder does one act after the other, until one fails.
+// runInOrder does one action after the other, until one fails.
 func (p *Partition) runInOrder(all []action) fsm.Work {
 	return func(ctx context.Context) error {
 		for _, a := range all {
@@ -448,7 +451,7 @@ func (p *Partition) runInOrder(all []action) fsm.Work {
 	}
 }
 
-// loadConfiguration decides who the members are and takes them to NotReady.
+// loadConfiguration determines the members of the pending configuration and takes them to NotReady.
 func (p *Partition) loadConfiguration(ctx context.Context) error {
 	p.updateState(func(s *partitionState) {
 		cfg := s.pendingCommand.configuration
@@ -458,11 +461,11 @@ func (p *Partition) loadConfiguration(ctx context.Context) error {
 	return p.members.loadMembers(ctx)
 }
 
-// preRunWork carries a step out that a run needs before it has its number, and notes where that fails: there is no
-// record that could tell.
+// preRunWork carries out the part of a step before the run has its number, and notes why it fails: there is no record
+// of the run yet that could say so.
 func (p *Partition) preRunWork(step fsm.Work) fsm.Work {
 	return func(ctx context.Context) error {
-		if p.currentState().pendingCommand.user == recoveryUser { // nobody asked for that run
+		if p.currentState().pendingCommand.user == recoveryUser { // no user asked for that run
 			return step(ctx)
 		}
 		p.updateState(func(s *partitionState) { s.lastStartFailure, s.preRunContext = nil, ctx })
@@ -479,8 +482,8 @@ func (p *Partition) preRunWork(step fsm.Work) fsm.Work {
 	}
 }
 
-// noteStartFailure notes why the run that was asked for last does not come about. What is refused while a run goes on
-// has missed none.
+// noteStartFailure notes why the run that a user asked for last does not begin. It does nothing while a run goes on: a
+// command that is refused then has not prevented one.
 func (p *Partition) noteStartFailure(err error) {
 	p.updateState(func(s *partitionState) {
 		if s.runRecord == nil {
@@ -502,9 +505,9 @@ func (p *Partition) startFailureCause(err error) *ecsv1.Cause {
 	}
 }
 
-// currentStartFailure is why the run that was asked for last has not come about. A step whose time is over, or that was
-// interrupted, may take a while to return; the machine is past it by then, and whoever waits for the run must hear
-// that there will be none.
+// currentStartFailure is why the run that a user asked for last has not begun; nil if there is no failure. When a step
+// has timed out or was interrupted, the state machine is in another state already although the step has not returned; a
+// client that waits for the run must then hear that it will not begin.
 func (p *Partition) currentStartFailure(now partitionState) *ecsv1.Cause {
 	if now.lastStartFailure == nil && now.preRunContext != nil && now.preRunContext.Err() != nil {
 		return p.startFailureCause(context.Cause(now.preRunContext))

@@ -23,40 +23,41 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// The record of a run says which nodes had gone, with their files, when it was closed. It is completed when they are
-// back: by them, by another node on their host, or by a run control that comes later.
+// When a run is closed, some of its nodes may be gone, and their files cannot be read: the record lists these nodes
+// (Unread). The control completes the record when a node can read the files again: the same node, or another one on its
+// host. A control that is started later does so, too.
 
-// readAttempt is when the output of a run was last tried, and who was there then. The zero value: never.
+// readAttempt is the last attempt to read the output of a run: when, and with which members. The zero value: never.
 type readAttempt struct {
 	triedAt time.Time
 	members string
 }
 
-// Members come back one by one, and a node that is there may not answer yet: what has failed is tried again when
-// somebody else is there, or after a while.
+// Members come back one by one, and a node that has joined may not answer yet: an attempt that failed is repeated when
+// the members have changed, or after completeRetryInterval.
 const (
 	completeInterval      = time.Second
 	completeRetryInterval = 30 * time.Second
 )
 
-// isDue says whether to try now. Nobody does while no node is there.
+// isDue says whether to try now: never without members.
 func (r readAttempt) isDue(now time.Time, members string) bool {
 	return members != "" && (members != r.members || now.Sub(r.triedAt) >= completeRetryInterval)
 }
 
-// maxUnread are the newest runs whose records are completed by themselves.
+// maxUnread bounds how many records the control completes by itself: those of the newest runs.
 const maxUnread = 64
 
-// completion completes the records of runs of whose output not all was read.
+// completion completes the records of runs whose output was not read as a whole.
 type completion struct {
 	*control
 	records *records
 
 	mu     sync.Mutex             // guards what follows
-	unread map[uint32]readAttempt // runs on record of whose output not all was read
+	unread map[uint32]readAttempt // runs on record whose output was not read as a whole, by number
 }
 
-// noteUnread notes a run of whose output not all was read.
+// noteUnread notes a run if its output was not read as a whole.
 func (c *completion) noteUnread(rec *ecsv1.Run) {
 	if len(rec.GetUnread()) == 0 {
 		return
@@ -69,7 +70,7 @@ func (c *completion) noteUnread(rec *ecsv1.Run) {
 	}
 }
 
-// completeRecords completes records, one at a time, the newest first.
+// completeRecords tries to complete the records that are due, one at a time, the newest first.
 func (c *completion) completeRecords() {
 	members := c.cfg.Members.ByName()
 	units := cluster.UnitNames(members)
@@ -81,7 +82,7 @@ func (c *completion) completeRecords() {
 	}
 }
 
-// membersKey is who is there, and where.
+// membersKey identifies the members and their addresses.
 func membersKey(members map[string]cluster.Member) string {
 	var all strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(members)) {
@@ -90,13 +91,13 @@ func membersKey(members map[string]cluster.Member) string {
 	return all.String()
 }
 
-// completionAttempt is a run to try now.
+// completionAttempt is a run whose record is due.
 type completionAttempt struct {
 	run        uint32
-	newMembers bool // are there than when it was tried last
+	newMembers bool // the members have changed since the last attempt
 }
 
-// dueAttempts are the runs to try now, the newest first.
+// dueAttempts are the runs whose records are due, the newest first; it notes the attempt.
 func (c *completion) dueAttempts(now time.Time, members string) (runs []completionAttempt) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,7 +111,7 @@ func (c *completion) dueAttempts(now time.Time, members string) (runs []completi
 	return runs
 }
 
-// completeRecord tries to read what was not read of a run, and completes its record and its manifests with it.
+// completeRecord tries to read the missing output of a run, and completes the run's record and manifests with it.
 func (c *completion) completeRecord(ctx context.Context, attempt completionAttempt,
 	members map[string]cluster.Member) error {
 	number := attempt.run
@@ -123,7 +124,7 @@ func (c *completion) completeRecord(ctx context.Context, attempt completionAttem
 	case err != nil:
 		return err
 	case !record.IsClosed(rec):
-		return nil // the store has not taken its end yet
+		return nil // the end of the run is still in pendingWrites
 	case len(rec.GetUnread()) == 0:
 		c.forgetUnread(number)
 		return nil
@@ -159,14 +160,14 @@ func (c *completion) completeRecord(ctx context.Context, attempt completionAttem
 	return nil
 }
 
-// forgetUnread notes that nothing of a run is unread any more.
+// forgetUnread notes that all output of a run was read.
 func (c *completion) forgetUnread(number uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.unread, number)
 }
 
-// publishCompleted tells that a record was completed.
+// publishCompleted writes to the journal that a record was completed, and corrects the counts of verdicts.
 func (c *completion) publishCompleted(before, after *ecsv1.Run) {
 	c.records.countVerdict(before.GetVerdict(), -1)
 	c.records.countVerdict(after.GetVerdict(), 1)
@@ -178,7 +179,7 @@ func (c *completion) publishCompleted(before, after *ecsv1.Run) {
 	if unread := after.GetUnread(); len(unread) > 0 {
 		text += "; not read yet: " + strings.Join(unread, ", ")
 	}
-	c.cfg.Journal.Add(&ecsv1.Event{ // the record takes no more events
+	c.cfg.Journal.Add(&ecsv1.Event{ // a closed record takes no more events
 		At:        timestamppb.Now(),
 		Kind:      "run",
 		Component: partitionComponent,
@@ -188,8 +189,8 @@ func (c *completion) publishCompleted(before, after *ecsv1.Run) {
 	})
 }
 
-// recordedReport is the report of a run on record. Where nobody could make one, as its control and its nodes were gone,
-// it is one that knows nothing but that.
+// recordedReport is the report of a run on record. If control and nodes were gone before they made one, it is a report
+// that says only how the run ended.
 func recordedReport(rec *ecsv1.Run) (*nodes.Report, error) {
 	report := &nodes.Report{}
 	if text := rec.GetReportJson(); text != "" {
@@ -207,7 +208,8 @@ func recordedReport(rec *ecsv1.Run) (*nodes.Report, error) {
 	return report, nil
 }
 
-// completedRecord is the record with a report that was completed. A run in which a member took no part is never GOOD.
+// completedRecord is a copy of the record with the completed report. A run in which a member took no part is never
+// GOOD.
 func completedRecord(before *ecsv1.Run, report *nodes.Report, now time.Time) *ecsv1.Run {
 	after := proto.CloneOf(before)
 	fillResults(after, report)

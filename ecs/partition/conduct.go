@@ -17,19 +17,20 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// conductor takes runs from their number to their closed record: it carries out what the machine of a run says.
+// conductor takes runs from their number to their closed record: it carries out the actions of the run's machine
+// (package ecs/run).
 type conductor struct {
 	*control
 	records *records
 
-	commandMu sync.Mutex // held by whoever tells the nodes of a run something beside the steps
+	commandMu sync.Mutex // held while a goroutine other than a step's excludes, includes or readmits a node of the run
 
 	recoveryMu    sync.Mutex  // guards what follows
-	recoveryTimes []time.Time // automatic ones, of late
+	recoveryTimes []time.Time // of the automatic recoveries that still count
 }
 
-// conduct has the machine of a run take what happens, and carries out what is to be done then, and what follows from
-// that. The error is that of an action that failed.
+// conduct gives an input to the machine of a run, carries out the actions, and gives the machine the answer to an
+// awaited one, and so on until no action is awaited. The error is that of the last action that failed.
 func (c *conductor) conduct(ctx context.Context, run *nodes.Run, in ecsrun.Input) (failed error) {
 	for {
 		if in.At.IsZero() {
@@ -49,8 +50,9 @@ func (c *conductor) conduct(ctx context.Context, run *nodes.Run, in ecsrun.Input
 	}
 }
 
-// carryOut does one thing that the machine of a run wants. What is awaited changes the answer where it is not done: one
-// that was interrupted, or that the partition goes to Error for, gets Failed without a fault, which answers nothing.
+// carryOut does one action of the machine of a run. An awaited action that fails changes the answer, which is Done
+// before. If the action was interrupted, or its error takes the partition to Error, the answer is Failed without a
+// fault: conduct does not give that to the machine, and GiveUp ends the run.
 func (c *conductor) carryOut(ctx context.Context, run *nodes.Run, now ecsrun.State, do ecsrun.Action,
 	answer *ecsrun.Input) error {
 	switch do {
@@ -96,7 +98,7 @@ func (c *conductor) carryOut(ctx context.Context, run *nodes.Run, now ecsrun.Sta
 	return nil
 }
 
-// noAnswerOn gives no answer for what has failed.
+// noAnswerOn makes the answer one that conduct does not give to the machine, if err is not nil. It returns err.
 func noAnswerOn(err error, answer *ecsrun.Input) error {
 	if err != nil {
 		answer.Kind = ecsrun.Failed
@@ -113,7 +115,7 @@ func (c *conductor) start(ctx context.Context) error {
 	return c.conduct(ctx, run, ecsrun.Input{Kind: ecsrun.Open})
 }
 
-// begin makes the scheduler of a run and starts its nodes.
+// begin makes the scheduler of a run and starts the nodes.
 func (c *conductor) begin(ctx context.Context, run *nodes.Run, answer *ecsrun.Input) error {
 	err := run.Begin(ctx)
 	if err == nil {
@@ -125,8 +127,8 @@ func (c *conductor) begin(ctx context.Context, run *nodes.Run, answer *ecsrun.In
 		answer.Fault = &struck.Fault
 		return struck
 	}
-	// Stopped meanwhile: whoever stops it ends the run.
-	if why := (fsm.Cause{}); errors.As(context.Cause(ctx), &why) { // its time is over, perhaps before there was a run
+	// The step was interrupted: the command that interrupted it ends the run.
+	if why := (fsm.Cause{}); errors.As(context.Cause(ctx), &why) { // the step has timed out
 		c.giveUp(run, why)
 	}
 	return err
@@ -140,7 +142,8 @@ func (c *conductor) resume(ctx context.Context) error {
 	return c.conduct(ctx, c.currentState().run, ecsrun.Input{Kind: ecsrun.Resume})
 }
 
-// stop ends the run: in good order, what is under way is built, outputs are completed, accounts are closed.
+// stop ends the run. In good order, the MEPs under way are built, outputs are completed and the accounts are closed;
+// with abandon the MEPs under way are dropped.
 func (c *conductor) stop(ctx context.Context) error {
 	now := c.currentState()
 	run, pending := now.run, now.pendingCommand
@@ -161,13 +164,13 @@ func (c *conductor) stop(ctx context.Context) error {
 	return c.conduct(ctx, run, in)
 }
 
-// waitReportInterval is how often it is told what the end of a run waits for.
+// waitReportInterval is how often the control publishes what the end of a run waits for.
 const waitReportInterval = 5 * time.Second
 
-// reportStopProgress tells the machine that the end of a run moves, so that it is not cut, and everybody what it waits
-// for, until what it returns is called.
+// reportStopProgress reports the progress of a run's end to the state machine, so that stop does not time out while
+// anything moves, and publishes what the end waits for, until the returned function is called.
 func (c *conductor) reportStopProgress(ctx context.Context, run *nodes.Run) (end func()) {
-	// It is the machine that cuts what stands still.
+	// No time-out here: the state machine has stopStallTimeout.
 	_, endWatch := stopwatch.WithStallTimeout(ctx, math.MaxInt64, run.ProgressCount, func() { fsm.ReportProgress(ctx) })
 	endReports := stopwatch.RunEvery(waitReportInterval, func() {
 		c.publishf(severityInfo, "run", partitionComponent, "run %d ends: it waits for %s", run.Number(), run.WaitReason())
@@ -175,11 +178,11 @@ func (c *conductor) reportStopProgress(ctx context.Context, run *nodes.Run) (end
 	return func() { endWatch(); endReports() }
 }
 
-// drain waits until everything issued has its outcome, or something strikes, or somebody has no patience.
+// drain waits until every issued MEP has its outcome, a fault strikes, the step times out, or a user asks for abandon.
 func (c *conductor) drain(ctx context.Context, run *nodes.Run, answer *ecsrun.Input) error {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
-	_ = run.Drain() // where the scheduler cannot be reached it is tried again
+	_ = run.Drain() // repeated below if the scheduler cannot be reached
 	for {
 		select {
 		case <-run.Drained():
@@ -192,7 +195,7 @@ func (c *conductor) drain(ctx context.Context, run *nodes.Run, answer *ecsrun.In
 			answer.Kind, answer.Fault = ecsrun.Struck, &struck.Fault
 			return struck
 		case <-ctx.Done():
-			answer.Kind = ecsrun.Failed // the time is over: abandon ends the run
+			answer.Kind = ecsrun.Failed // the step has timed out: the state machine calls abandon, which ends the run
 			return context.Cause(ctx)
 		case now := <-tick.C:
 			if pending := c.currentState().pendingCommand; pending.abandon {
@@ -206,7 +209,7 @@ func (c *conductor) drain(ctx context.Context, run *nodes.Run, answer *ecsrun.In
 	}
 }
 
-// abandon puts everything to rest after a fault, or when stop goes by force.
+// abandon gives the run up, after a fault or when stop has timed out.
 func (c *conductor) abandon(from fsm.State, why fsm.Cause) {
 	defer c.recoverPanic()
 	run := c.currentState().run
@@ -219,8 +222,8 @@ func (c *conductor) abandon(from fsm.State, why fsm.Cause) {
 	}
 }
 
-// giveUp ends a run by what the machine of its partition has met. A stop in which nothing moved says what it waited
-// for.
+// giveUp ends a run for a cause of the partition's state machine. To the cause of a stop that timed out it adds what
+// the run waited for.
 func (c *conductor) giveUp(run *nodes.Run, why fsm.Cause) {
 	if why.Kind == fsm.CauseTimeout && why.State == fsm.Stopping {
 		why.What += ": nothing moved any more, and it waits for " + run.WaitReason()
@@ -229,7 +232,7 @@ func (c *conductor) giveUp(run *nodes.Run, why fsm.Cause) {
 	_ = c.conduct(c.ctx, run, ecsrun.Input{Kind: ecsrun.GiveUp, Fault: &broken, Code: why.Kind.String()})
 }
 
-// recoverPanic keeps the run control alive when giving a run up goes wrong in a way nobody thought of.
+// recoverPanic keeps the run control alive when a panic occurs while a run is given up.
 func (c *conductor) recoverPanic() {
 	if v := recover(); v != nil {
 		c.publishf(severityError, "fault", nodes.ControlName, "a mistake in the program, while a run was given up: %v\n%s", v,
@@ -237,7 +240,8 @@ func (c *conductor) recoverPanic() {
 	}
 }
 
-// watch waits for what ends a run by itself, and has the machine end it.
+// watch looks for what ends a run without a user: it is drained, it faulted, its duration is over, or a node that it
+// needs was told to end. It also readmits lost nodes.
 func (c *conductor) watch(run *nodes.Run) {
 	cfg := run.Configuration()
 	var limit <-chan time.Time
@@ -277,20 +281,20 @@ func (c *conductor) watch(run *nodes.Run) {
 	}
 }
 
-// fail takes the partition to Error for what broke.
+// fail takes the partition to Error for the fault that struck the run.
 func (c *conductor) fail(run *nodes.Run) {
 	struck := run.AwaitCause()
 	switch c.runner.Status().State {
 	case fsm.Running, fsm.Paused, fsm.Pausing, fsm.Resuming:
 	default:
-		return // the step under way will find it
+		return // the step under way finds the fault
 	}
 	if struck != nil {
 		_ = c.conduct(c.ctx, run, ecsrun.Input{Kind: ecsrun.Struck, Fault: &struck.Fault, Code: fsm.CauseFailed.String()})
 	}
 }
 
-// noteLoss notes a loss that the policy tolerates.
+// noteLoss notes and publishes a loss that a policy tolerates.
 func (c *conductor) noteLoss(x fault.Fault) {
 	if run := c.presentRun(); run != nil {
 		_ = c.conduct(c.ctx, run, ecsrun.Input{Kind: ecsrun.Lost, Fault: &x})
@@ -299,8 +303,8 @@ func (c *conductor) noteLoss(x fault.Fault) {
 	c.publishf(severityWarning, "degraded", x.Component, "the run goes on without %s: %s", x.Component, x.What)
 }
 
-// handleDepartures lets nodes go that were told to end: a builder unit is taken out if the policy tolerates it, else
-// the run ends in good order. It says whether that is so.
+// handleDepartures lets nodes go that were told to end: if the policy tolerates it, the node's builder unit is taken
+// out of the run, else the run ends in good order. It returns true if the run ends.
 func (c *conductor) handleDepartures(run *nodes.Run) (ends bool) {
 	news, err := run.UpdateDepartures(time.Now())
 	if err != nil {
@@ -313,7 +317,7 @@ func (c *conductor) handleDepartures(run *nodes.Run) (ends bool) {
 	return ends
 }
 
-// handleDeparture takes news of a node that was told to end.
+// handleDeparture publishes the departure of a node, and gives it to the machine of the run.
 func (c *conductor) handleDeparture(run *nodes.Run, d nodes.Departure) {
 	kind, in := "excluded", ecsrun.Input{Kind: ecsrun.Excluded, Node: d.Node}
 	text := fmt.Sprintf("%s was told to end, and the run goes on without it; %d of its MEPs go to others", d.Node,

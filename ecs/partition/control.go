@@ -20,44 +20,46 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// control is what all parts of a partition have: what it was made with, how it stands, and who is told of that.
+// control is what all parts of a partition share: its Config, its state machine, its state, and the writes to journal
+// and store.
 type control struct {
 	// immutable after New
 	cfg            Config
 	log            *slog.Logger
 	runner         *fsm.Runner
-	stopGoroutines context.CancelFunc // of the goroutines
-	ctx            context.Context
+	stopGoroutines context.CancelFunc // cancels ctx
+	ctx            context.Context    // of all goroutines of the partition
 	wg             sync.WaitGroup
 
-	pendingWrites pendingWrites               // what the store has not taken; it has a lock of its own
-	rootCause     atomic.Pointer[fault.Fault] // that the machine was told of last; nil: none was
+	pendingWrites pendingWrites               // what the store has not taken; has a lock of its own
+	rootCause     atomic.Pointer[fault.Fault] // the last one behind a cause of the state machine; nil: none
 
 	mu sync.Mutex // guards what follows
 	partitionState
 }
 
-// partitionState is how a partition stands. What its fields point to is not changed, but for nodeSet and run, which
+// partitionState is the state of a partition. Values behind its pointers are immutable, except nodeSet and run, which
 // have locks of their own, and runRecord.
 type partitionState struct {
-	outputCheck      outputCheck    // of the start under way
-	pendingCommand   pendingCommand // what the commands under way were given
+	outputCheck      outputCheck    // for the start under way
+	pendingCommand   pendingCommand // arguments of the commands under way
 	loadedConfig     *loadedConfig  // nil in Offline
 	nodeSet          *nodes.NodeSet
-	run              *nodes.Run      // nil outside of one
+	run              *nodes.Run      // nil: no run is open
 	runRecord        *ecsv1.Run      // of run; changed under mu
 	lastReport       *nodes.Report   // of the run that was closed last; nil: none was
-	endedRun         *nodes.Run      // that it is of
-	nextRunClosed    chan struct{}   // closed with the next run that is
-	lastFailure      error           // what the step that failed last did not tolerate
-	lastStartFailure *ecsv1.Cause    // why the run that was asked for last has not come about; nil: it has, or none was
-	preRunContext    context.Context // of the step under way to a run that has no number yet; nil: there is none
-	excluded         map[string]bool // outside of a run
+	endedRun         *nodes.Run      // the run of lastReport
+	nextRunClosed    chan struct{}   // closed when the next run is closed
+	lastFailure      error           // of the step that failed last
+	lastStartFailure *ecsv1.Cause    // why the run that a user asked for last did not begin; nil: no such failure
+	preRunContext    context.Context // of the step that leads to a run without a number yet; nil: there is no such step
+	excluded         map[string]bool // nodes that are excluded from the next run
 	snapshot         *ecsv1.Snapshot
-	samples          []*ecsv1.Sample // of snapshots before it, oldest first
+	samples          []*ecsv1.Sample // of earlier snapshots, oldest first
 }
 
-// currentState is how the partition stands at this moment. A run that nobody can end any more is none.
+// currentState is a copy of the partition's state. Its run is nil from the phase Stopping on, when no command can end
+// the run any more.
 func (c *control) currentState() partitionState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,44 +70,44 @@ func (c *control) currentState() partitionState {
 	return s
 }
 
-// presentRun is the run that has no closed record yet; nil outside of one.
+// presentRun is the run whose record is still open, in any phase; nil if there is none.
 func (c *control) presentRun() *nodes.Run {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.run
 }
 
-// updateState changes how it stands.
+// updateState changes the state under its lock.
 func (c *control) updateState(change func(*partitionState)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change(&c.partitionState)
 }
 
-// loadedConfig is what the partition was loaded with.
+// loadedConfig is the configuration that the partition was loaded with.
 type loadedConfig struct {
 	original config.Completed // complete, as it was given
-	cfg      config.Completed // the same, resolved by what is found: paths and slots
-	prepared bool             // it is resolved already
-	names    []string         // all members, in the order of ranks; nil while they are not resolved
+	cfg      config.Completed // original with absolute paths, and slots that fit the input
+	prepared bool             // cfg has these already
+	names    []string         // all members, in the order of ranks; nil while they are not chosen
 	absent   []absentNode
 }
 
 // pendingCommand are the arguments of commands under way.
 type pendingCommand struct {
 	configuration    config.Completed
-	prepared         bool   // nothing is to be found out about it
+	prepared         bool   // as loadedConfig.prepared
 	user             string // who gave the last command
 	remark, scanName string
-	stopRequested    bool      // the run is to end since somebody wants it
-	abandon          bool      // and what is under way is to be dropped
-	joinDeadline     time.Time // until when members are waited for; zero: the step decides
+	stopRequested    bool      // a user asked for stop
+	abandon          bool      // and for abandon: the MEPs under way are dropped
+	joinDeadline     time.Time // how long the step waits for members; zero: joinTimeout from the step's beginning
 }
 
-// timeoutFor is how long may be waited for nodes that have d by themselves.
+// timeoutFor is the time-out of a question to a node whose default is d.
 func (c *control) timeoutFor(d time.Duration) time.Duration { return max(d, c.cfg.MinTimeout) }
 
-// timeouts of the steps: each is what its nodes may take, and what it takes to find out who did not.
+// timeouts of the steps: the time that nodes may take, and a margin to find out which node is late.
 func (c *control) timeouts() fsm.Timeouts {
 	return fsm.Timeouts{
 		fsm.Load:      c.cfg.ReadyTimeout + timeoutMargin,
@@ -122,12 +124,12 @@ func (c *control) timeouts() fsm.Timeouts {
 
 const (
 	timeoutMargin = 5 * time.Second
-	// stopStallTimeout is how long the end of a run may go without any progress. What ends it before says what it waits
-	// for: the drain after half a minute, the nodes after one.
+	// stopStallTimeout is how long the end of a run may go without progress. Two earlier time-outs can name what it
+	// waits for: that of the drain after 30 s, and that of the nodes after 65 s (package nodes).
 	stopStallTimeout = 120 * time.Second
 )
 
-// publish writes an event to the journal, and to the record of the run that goes on.
+// publish writes an event to the journal and to the record of the present run.
 func (c *control) publish(e *ecsv1.Event) {
 	e.At = timestamppb.Now()
 	if rec := c.currentState().runRecord; rec != nil && e.Run == 0 {
@@ -139,7 +141,7 @@ func (c *control) publish(e *ecsv1.Event) {
 	}
 }
 
-// publishf tells of the partition, or of a component of it.
+// publishf publishes an event of the partition or of one of its components.
 func (c *control) publishf(severity ecsv1.Severity, kind, component, format string, args ...any) {
 	c.publish(&ecsv1.Event{
 		Kind:      kind,
@@ -156,7 +158,7 @@ const (
 	severityError   = ecsv1.Severity_SEVERITY_ERROR
 )
 
-// changeRecord changes the record of the present run, if there is one.
+// changeRecord changes the record of the present run, if there is one, and writes it.
 func (c *control) changeRecord(f func(*ecsv1.Run)) {
 	c.mu.Lock()
 	if c.runRecord == nil {
@@ -169,7 +171,7 @@ func (c *control) changeRecord(f func(*ecsv1.Run)) {
 	c.pendingWrites.putRecord(rec)
 }
 
-// causeFromError makes the machine's cause of an error, and keeps the root cause behind it.
+// causeFromError turns an error into a cause of the state machine. It keeps the fault behind it for faultFromCause.
 func (c *control) causeFromError(err error) fsm.Cause {
 	var broken *fault.Error
 	var few *tooFewUnitsError
@@ -192,7 +194,7 @@ func (c *control) causeFromError(err error) fsm.Cause {
 	return fsm.Cause{Kind: fsm.CauseFailed, Component: nodes.ControlName, What: err.Error()}
 }
 
-// causeFromFault makes the machine's cause of a fault.
+// causeFromFault turns a fault into a cause of the state machine, which has no advice and no followers.
 func causeFromFault(x fault.Fault) fsm.Cause {
 	return fsm.Cause{
 		Kind:      fsm.CauseFailed,
@@ -203,7 +205,7 @@ func causeFromFault(x fault.Fault) fsm.Cause {
 	}
 }
 
-// faultFromCause is the fault behind a cause of the machine, with its root cause where that is known.
+// faultFromCause is the fault behind a cause of the state machine: the whole one if causeFromError has kept it.
 func (c *control) faultFromCause(why fsm.Cause) fault.Fault {
 	if s := c.rootCause.Load(); s != nil && s.Component == why.Component && s.What == why.What {
 		return *s
@@ -216,7 +218,7 @@ func (c *control) faultFromCause(why fsm.Cause) fault.Fault {
 	}
 }
 
-// recordCause makes a record's cause of a fault.
+// recordCause turns a fault into the cause of a run's record.
 func recordCause(x fault.Fault, code string, at *timestamppb.Timestamp) *ecsv1.Cause {
 	return &ecsv1.Cause{
 		Component: x.Component,
@@ -230,7 +232,7 @@ func recordCause(x fault.Fault, code string, at *timestamppb.Timestamp) *ecsv1.C
 	}
 }
 
-// timestampOrNil is a time in a message; nothing where nobody noted it.
+// timestampOrNil is a time in a message; nil for the zero time.
 func timestampOrNil(at time.Time) *timestamppb.Timestamp {
 	if at.IsZero() {
 		return nil
@@ -238,7 +240,7 @@ func timestampOrNil(at time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(at)
 }
 
-// causeMessage is a cause for people and records.
+// causeMessage turns a cause of the state machine into one for clients, with its advice; nil if there is none.
 func (c *control) causeMessage(why fsm.Cause) *ecsv1.Cause {
 	if why.IsZero() {
 		return nil
@@ -246,16 +248,16 @@ func (c *control) causeMessage(why fsm.Cause) *ecsv1.Cause {
 	return recordCause(c.faultFromCause(why), why.Kind.String(), timestamppb.Now())
 }
 
-// lastRun is the number of the run that is built, or was last.
+// lastRun is the number of the present run, or of the last one.
 func (c *control) lastRun() uint32 {
 	if rec := c.currentState().runRecord; rec != nil {
 		return rec.GetNumber()
 	}
-	last, _ := c.cfg.Store.LastRunNumber() // a store that cannot be read is told by whoever writes to it
+	last, _ := c.cfg.Store.LastRunNumber() // pendingWrites reports a store that fails
 	return last
 }
 
-// clearDegraded clears the flag that less takes part than should, unless members are absent.
+// clearDegraded clears the flag Degraded, unless members are absent.
 func (c *control) clearDegraded() error {
 	if len(c.currentState().loadedConfig.absent) > 0 {
 		return nil
@@ -263,7 +265,7 @@ func (c *control) clearDegraded() error {
 	return c.runner.Restore()
 }
 
-// joinTimeout is how long a command waits for members: those that this control starts come up within its ReadyTimeout.
+// joinTimeout is how long a command waits for members to join; the control's own processes have its ReadyTimeout.
 func (c *control) joinTimeout() time.Duration {
 	if c.cfg.Spawner != nil {
 		return c.cfg.ReadyTimeout
@@ -271,12 +273,11 @@ func (c *control) joinTimeout() time.Duration {
 	return cmp.Or(c.cfg.JoinTimeout, defaultJoinTimeout)
 }
 
-// defaultJoinTimeout is how long a command waits for members that are not there: a node that was just started takes
-// less than a second.
+// defaultJoinTimeout is how long a command waits for members that have not joined: a node joins less than 1 s after its
+// start.
 const defaultJoinTimeout = 5 * time.Second
 
-// rejoinTimeout is how long nodes may take to answer a control that has come back: it does not start those that are
-// gone.
+// rejoinTimeout bounds how long nodes may take to answer a restarted control.
 func (c *control) rejoinTimeout() time.Duration {
 	return c.timeoutFor(2 * cmp.Or(c.cfg.JoinTimeout, defaultJoinTimeout))
 }

@@ -16,16 +16,16 @@ import (
 	"ringlet/node/fsm"
 )
 
-// members decides who takes part, connects to them and takes them from state to state, outside of runs.
+// members determines the nodes that take part, connects to them, and takes them from state to state outside of runs.
 type members struct {
 	*control
-	onLost func(fault.Fault) // is told of a loss that the policy of a run tolerates
+	onLost func(fault.Fault) // called with a loss that the policy of a run tolerates
 
 	mu      sync.Mutex // guards what follows
 	spawned spawnedProcesses
 }
 
-// resolveMembers finds what a configuration leaves open: who its members are, and what its input needs.
+// resolveMembers completes the loaded configuration: it reads the input for streams and slots, and chooses the members.
 func (m *members) resolveMembers(ctx context.Context) (loadedConfig, error) {
 	l := *m.currentState().loadedConfig
 	if l.names != nil {
@@ -61,14 +61,14 @@ func (m *members) chooseMembers(ctx context.Context, cfg *config.Completed) ([]s
 	return names[:cfg.Nodes], nil
 }
 
-// participants are those who take part now, by a configuration for them, as far as is known.
+// participants are the nodes that take part now.
 type participants struct {
-	cfg    config.Completed
+	cfg    config.Completed // for them alone
 	names  []string
 	absent []absentNode
 }
 
-// selectParticipants says who takes part, if the policies tolerate it.
+// selectParticipants returns the participants, or an error if the loss policies do not tolerate the absent nodes.
 func (m *members) selectParticipants(l *loadedConfig, absent []absentNode,
 	present map[string]cluster.Member) (participants, error) {
 	absent = m.addUnjoined(absent, l.names, present)
@@ -76,8 +76,8 @@ func (m *members) selectParticipants(l *loadedConfig, absent []absentNode,
 	return participants{cfg, names, absent}, err
 }
 
-// nodeSetMatches says whether a set of nodes is those who take part, and every node of it is there: configure needs no
-// other.
+// nodeSetMatches says whether a NodeSet has exactly the participants and their configuration, and all its nodes are
+// present: configure can use it as it is.
 func (m *members) nodeSetMatches(nodeSet *nodes.NodeSet, want participants) bool {
 	if !m.allPresent(nodeSet) || !slices.Equal(nodeSet.Names(), want.names) {
 		return false
@@ -87,8 +87,7 @@ func (m *members) nodeSetMatches(nodeSet *nodes.NodeSet, want participants) bool
 	return was == want.cfg
 }
 
-// loadMembers decides who takes part from now on, connects to them if they are others than before, and takes them to
-// NotReady.
+// loadMembers determines the participants, connects to them if they have changed, and takes them to NotReady.
 func (m *members) loadMembers(ctx context.Context) error {
 	l, err := m.resolveMembers(ctx)
 	if err != nil {
@@ -109,7 +108,7 @@ func (m *members) loadMembers(ctx context.Context) error {
 		return err
 	}
 	if old != nil {
-		old.CloseConnections() // not before there is another: whoever interrupts this has somebody to speak with
+		old.CloseConnections() // not earlier: a command that interrupts this step needs a NodeSet
 	}
 	m.updateState(func(s *partitionState) {
 		s.nodeSet, s.loadedConfig = nodeSet, &loadedConfig{
@@ -126,8 +125,8 @@ func (m *members) loadMembers(ctx context.Context) error {
 	return nodeSet.Load(ctx)
 }
 
-// connectMembers makes the set of nodes of those who are present and answer. Gossip takes seconds to miss a node: who
-// does not answer is absent, too.
+// connectMembers makes the NodeSet of the members that are present and answer. A member that does not answer counts as
+// absent, since gossip takes seconds to miss a node.
 func (m *members) connectMembers(ctx context.Context, l *loadedConfig, present map[string]cluster.Member,
 	absent []absentNode) (*nodes.NodeSet, []absentNode, error) {
 	for {
@@ -161,8 +160,9 @@ func (m *members) connectMembers(ctx context.Context, l *loadedConfig, present m
 	}
 }
 
-// connectNodeSet connects to members where they are, or tells where they are now if one of them turns up elsewhere
-// meanwhile: a node that was started anew joins before the gossip has missed the one that was there.
+// connectNodeSet connects a NodeSet to its members. If a member's address changes meanwhile, it stops, and relocated
+// has the present addresses: a node that was restarted joins with a new address before gossip has missed the old
+// process.
 func (m *members) connectNodeSet(ctx context.Context, nodeSet *nodes.NodeSet,
 	members []cluster.Member) (relocated map[string]cluster.Member, err error) {
 	within, cancel := context.WithTimeout(ctx, m.timeoutFor(answerTimeout))
@@ -188,11 +188,10 @@ func (m *members) connectNodeSet(ctx context.Context, nodeSet *nodes.NodeSet,
 	return relocated, err
 }
 
-// answerTimeout is how long a node that has joined may take to answer for the first time: its service is up before it
-// joins.
+// answerTimeout bounds how long a node that has joined may take for its first answer: its service runs before it joins.
 const answerTimeout = 8 * time.Second
 
-// addUnjoined adds the members that are not present to those who are known to be absent.
+// addUnjoined appends the members that are not present to absent, with the reason of each.
 func (m *members) addUnjoined(absent []absentNode, names []string, present map[string]cluster.Member) []absentNode {
 	for _, name := range names {
 		if _, there := present[name]; !there && !isAbsent(absent, name) {
@@ -206,7 +205,8 @@ func isAbsent(absent []absentNode, name string) bool {
 	return slices.ContainsFunc(absent, func(a absentNode) bool { return a.Name == name })
 }
 
-// nodeSetOptions of the set of nodes of a configuration.
+// nodeSetOptions are the options of the NodeSet for a configuration. Without tagnet-node the first node has the
+// scheduler.
 func (m *members) nodeSetOptions(cfg *config.Completed, names []string) nodes.Options {
 	on := cfg.TagnetNode
 	switch {
@@ -231,7 +231,7 @@ func (m *members) nodeSetOptions(cfg *config.Completed, names []string) nodes.Op
 	}
 }
 
-// awaitMembers waits until all who should take part have joined.
+// awaitMembers waits until the named members have joined, except those that are absent for a known reason.
 func (m *members) awaitMembers(ctx context.Context, names []string, absent []absentNode,
 	until time.Time) map[string]cluster.Member {
 	due := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return isAbsent(absent, name) })
@@ -240,7 +240,7 @@ func (m *members) awaitMembers(ctx context.Context, names []string, absent []abs
 	})
 }
 
-// awaitNodes waits for the nodes that a configuration wants: those of a control that has just come back join it again
+// awaitNodes waits for the nodes that a configuration wants: after a restart of the control they join its cluster again
 // within seconds.
 func (m *members) awaitNodes(ctx context.Context, cfg config.Completed, until time.Time) map[string]cluster.Member {
 	if names := cfg.MemberNames(); names != nil {
@@ -251,8 +251,8 @@ func (m *members) awaitNodes(ctx context.Context, cfg config.Completed, until ti
 	})
 }
 
-// awaitJoined waits until enough are there, and no longer than somebody may still join: processes for those who are due
-// are started.
+// awaitJoined starts processes for the due nodes and waits until enough nodes have joined. It returns earlier if time
+// is up, or if a process that it waits for has ended.
 func (m *members) awaitJoined(ctx context.Context, due []string, until time.Time,
 	enough func(map[string]cluster.Member) bool) map[string]cluster.Member {
 	ctx, cancel := context.WithDeadline(ctx, until)
@@ -260,7 +260,7 @@ func (m *members) awaitJoined(ctx context.Context, due []string, until time.Time
 	m.spawn(due)
 	ctx, end := m.cancelOnProcessEnd(ctx, due)
 	defer end()
-	look := time.NewTicker(memberPollInterval) // one that was started again where it was changes no member
+	look := time.NewTicker(memberPollInterval) // a process that was restarted at its old address changes no member
 	defer look.Stop()
 	for {
 		changed := m.cfg.Members.MembersChanged()
@@ -277,11 +277,11 @@ func (m *members) awaitJoined(ctx context.Context, due []string, until time.Time
 	}
 }
 
-// memberPollInterval is how often it is looked whether a process has been started again.
+// memberPollInterval is how often awaitJoined looks whether a process has been restarted.
 const memberPollInterval = 200 * time.Millisecond
 
-// livingMembers are the members less those whose process is known to have ended, which the gossip misses later: another
-// one has another address, or answers at that one.
+// livingMembers are the members without those whose process is known to have ended, which gossip misses only later. A
+// new process has another address, or answers at the same one.
 func (m *members) livingMembers(present map[string]cluster.Member) map[string]cluster.Member {
 	nodeSet := m.currentState().nodeSet
 	if nodeSet == nil {
@@ -292,8 +292,8 @@ func (m *members) livingMembers(present map[string]cluster.Member) map[string]cl
 	return there
 }
 
-// joinDeadline is until when the step under way waits for members: as long as its command already does, or from now on
-// where nobody gave one.
+// joinDeadline is until when the step under way waits for members: the deadline of its command, or joinTimeout from now
+// if no command began the step.
 func (m *members) joinDeadline() time.Time {
 	if until := m.currentState().pendingCommand.joinDeadline; !until.IsZero() {
 		return until
@@ -301,15 +301,15 @@ func (m *members) joinDeadline() time.Time {
 	return time.Now().Add(m.joinTimeout())
 }
 
-// allPresent says that every node of the set is there, as far as watches and gossip know.
+// allPresent says that every node of the set is present, by its watch and by gossip.
 func (m *members) allPresent(nodeSet *nodes.NodeSet) bool {
 	there := cluster.UnitNames(m.cfg.Members.ByName())
 	return nodeSet != nil && nodeSet.AllPresent() && !slices.ContainsFunc(nodeSet.Names(),
 		func(name string) bool { return !slices.Contains(there, name) })
 }
 
-// maySelectMembers refuses a configure, or a start that has to configure, for want of nodes that the policies do not do
-// without: nothing has broken.
+// maySelectMembers refuses a configure, or a start that has to configure, if nodes are absent that the loss policies do
+// not tolerate. This is a refusal and no fault.
 func (m *members) maySelectMembers(ctx context.Context, c fsm.Command, state fsm.State, until time.Time) error {
 	now := m.currentState()
 	l, absent := now.loadedConfig, now.excludedNodes()
@@ -324,14 +324,14 @@ func (m *members) maySelectMembers(ctx context.Context, c fsm.Command, state fsm
 	return nil
 }
 
-// mustConfigure says that the nodes cannot begin a run as they are: their links were given up, somebody was lost, who
-// takes no part then if the policy tolerates it, or others are to take part.
+// mustConfigure says that start has to configure first: the nodes have given up their links, a node was lost, or other
+// nodes are to take part.
 func (m *members) mustConfigure() bool {
 	nodeSet := m.currentState().nodeSet
 	return !m.allPresent(nodeSet) || !nodeSet.Linked()
 }
 
-// configureNodes takes the nodes that take part to Ready.
+// configureNodes takes the participants to Ready.
 func (m *members) configureNodes(ctx context.Context) error {
 	now := m.currentState()
 	m.saveState()
@@ -350,13 +350,13 @@ func (m *members) configureNodes(ctx context.Context) error {
 	return nil
 }
 
-// clearNodes brings nodes to rest, which give up their links: it resets, recovers, and comes before another configure.
-// Who does not answer takes no part then, if the policy tolerates it.
+// clearNodes brings the nodes to NotReady, without links: the work of reset and recover, and the beginning of a start
+// that has to configure.
 func (m *members) clearNodes(ctx context.Context) error {
 	defer m.saveState()
 	nodeSet := m.currentState().nodeSet
 	if nodeSet == nil {
-		return nil // it was load that failed: configure tries again to find the nodes
+		return nil // load has failed: configure tries again to find the nodes
 	}
 	if err := nodeSet.Clear(ctx); err != nil {
 		m.log.Warn("not every node has come to rest", "err", err)
@@ -369,7 +369,7 @@ func (m *members) unloadNodes(ctx context.Context) error {
 	if nodeSet != nil {
 		within, cancel := context.WithTimeout(ctx, m.timeoutFor(unloadTimeout))
 		if err := nodeSet.Unload(within); err != nil {
-			m.log.Warn("not every node was let go", "err", err) // it is found at rest or elsewhere by the next load
+			m.log.Warn("not every node was let go", "err", err) // the next load takes it to NotReady from any state
 		}
 		cancel()
 		nodeSet.CloseConnections()
@@ -382,23 +382,24 @@ func (m *members) unloadNodes(ctx context.Context) error {
 // unloadTimeout bounds how long nodes may take to go through Unloading; a sound one takes milliseconds.
 const unloadTimeout = 5 * time.Second
 
-// A Spawner starts and ends node processes of this control. See package spawn.
+// A Spawner starts and ends node processes for this control. See package spawn.
 type Spawner interface {
-	// Spawn starts the named nodes, which are to join the cluster at the given address. It tells of every one that ends.
+	// Spawn starts the named nodes, which join the cluster at the given address. It calls ended, from any goroutine, for
+	// each process that ends without Stop.
 	Spawn(names []string, join string, ended func(name, how string)) error
-	// Stop ends all of them and waits.
+	// Stop ends all processes and waits for their ends.
 	Stop()
 }
 
 // spawnedProcesses are the processes that this control has started.
 type spawnedProcesses struct {
 	running        map[string]bool
-	endReasons     map[string]string // how those have ended that run no more
-	nextProcessEnd chan struct{}     // closed with the next one that ends
+	endReasons     map[string]string // how processes have ended, by name; without those that were started again
+	nextProcessEnd chan struct{}     // closed when the next process ends
 }
 
-// spawn starts processes for the members of a configuration that have none, where that is this control's to do. One
-// that cannot be started has ended.
+// spawn starts a process for each of these nodes that has none, if this control has a Spawner. A process that cannot be
+// started counts as ended.
 func (m *members) spawn(names []string) {
 	if m.cfg.Spawner == nil {
 		return
@@ -420,7 +421,7 @@ func (m *members) spawn(names []string) {
 	}
 }
 
-// noteProcessEnd takes that a process has ended that this control has started, and did not end.
+// noteProcessEnd is called when a process of the Spawner ends without Stop, for example because it crashed.
 func (m *members) noteProcessEnd(name, how string) {
 	m.mu.Lock()
 	delete(m.spawned.running, name)
@@ -434,8 +435,8 @@ func (m *members) noteProcessEnd(name, how string) {
 	}
 }
 
-// cancelOnProcessEnd is a context that ends as well when one of the processes that this control has started for the
-// names does, or has: nobody needs to wait for it to join.
+// cancelOnProcessEnd returns a context that is canceled, too, when a process that this control started for one of the
+// names ends or has ended: that node will not join.
 func (m *members) cancelOnProcessEnd(ctx context.Context, names []string) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if m.cfg.Spawner == nil {
@@ -459,7 +460,7 @@ func (m *members) cancelOnProcessEnd(ctx context.Context, names []string) (conte
 	return ctx, cancel
 }
 
-// absentReason is why a member that is not there takes no part, as a clause.
+// absentReason is why a member is not present: a clause.
 func (m *members) absentReason(name string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -469,7 +470,7 @@ func (m *members) absentReason(name string) string {
 	return notJoinedReason
 }
 
-// crashFault is the fault of processes of these members that have ended; nil if none has.
+// crashFault is the fault of the first of these members whose process has ended; nil if none has.
 func (m *members) crashFault(names []string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -481,10 +482,10 @@ func (m *members) crashFault(names []string) error {
 	return nil
 }
 
-// notJoinedReason is why a member takes no part of which nobody has heard.
+// notJoinedReason is the absentReason of a member without a process of this control.
 const notJoinedReason = "it has not joined"
 
-// wantedProcessNames are the names that a configuration wants processes for.
+// wantedProcessNames are the names of the nodes for which the Spawner starts processes.
 func wantedProcessNames(cfg *config.Completed) []string {
 	if names := cfg.MemberNames(); names != nil {
 		return names
@@ -496,13 +497,13 @@ func wantedProcessNames(cfg *config.Completed) []string {
 	return names
 }
 
-// absentNode is a member that takes no part, and why.
+// absentNode is a member that takes no part, with the reason.
 type absentNode struct {
 	Name string
 	Why  string // a clause: "it was excluded", "it has not joined"
 }
 
-// A tooFewUnitsError is too few units for a run: the policies do not tolerate it.
+// A tooFewUnitsError says that fewer units are present than the loss policies ask for.
 type tooFewUnitsError struct {
 	Absent  []absentNode
 	Problem config.Problem
@@ -510,12 +511,12 @@ type tooFewUnitsError struct {
 
 func (e *tooFewUnitsError) Error() string { return e.Unwrap().Error() }
 
-// Unwrap is the same as a problem of the configuration, which could ask for less.
+// Unwrap is the error as a problem of the configuration, which could have another policy.
 func (e *tooFewUnitsError) Unwrap() error {
 	return &config.InvalidError{Problems: []config.Problem{e.Problem}}
 }
 
-// asFault is the same as a fault of those who are absent.
+// asFault is the error as a fault of the absent nodes.
 func (e *tooFewUnitsError) asFault() *fault.Error {
 	var names, why []string
 	for _, a := range e.Absent {
@@ -529,13 +530,12 @@ func (e *tooFewUnitsError) asFault() *fault.Error {
 	}}
 }
 
-// absentAdvice is what to do where members are absent.
+// absentAdvice is the advice of asFault.
 const absentAdvice = "Start a process for each that is absent, or include it again; or load a policy that does " +
 	"without it."
 
-// selectMembers decides who takes part: the members of a configuration less those that are absent, if the policies
-// tolerate it. It returns the configuration for those who are there, with their names, or an error that names the
-// policy. Names are all members, in the order of ranks.
+// selectMembers returns the configuration for the members that are not absent, with their names, or a
+// *tooFewUnitsError if the loss policies do not tolerate the absent ones. names are all members, in the order of ranks.
 func selectMembers(c config.Completed, names []string, absent []absentNode) (config.Completed, []string, error) {
 	if len(absent) == 0 {
 		return c, names, nil
@@ -589,7 +589,7 @@ func selectMembers(c config.Completed, names []string, absent []absentNode) (con
 	return fewer, there, nil
 }
 
-// rewritePolicy is a policy for fewer units: the same number must be there.
+// rewritePolicy is a policy text for fewer units: with at-least, the same number must be present.
 func rewritePolicy(text string, l config.LossPolicy, units int) string {
 	if strings.HasPrefix(text, "at-least") {
 		return fmt.Sprintf("at-least %d of %d", l.MinUnits, units)

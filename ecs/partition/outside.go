@@ -18,8 +18,8 @@ import (
 	samplev1 "ringlet/proto/ringlet/sample/v1"
 )
 
-// CheckLiveness says why this process should be started anew; nil if it is well. A state machine that does not answer
-// hangs for good.
+// CheckLiveness says why this process should be restarted; nil if it is well. A state machine that does not answer
+// before ctx ends is deadlocked.
 func (p *Partition) CheckLiveness(ctx context.Context) error {
 	answered := make(chan struct{})
 	go func() {
@@ -36,15 +36,15 @@ func (p *Partition) CheckLiveness(ctx context.Context) error {
 	}
 }
 
-// Ready is the state; the run control can be asked in every one, Error too.
+// Ready returns the state for the readiness probe. The run control answers in every state, Error included.
 func (p *Partition) Ready() (string, error) { return p.runner.Status().State.String(), nil }
 
-// Metrics is what Prometheus reads.
+// Metrics is the input of package metrics, which Prometheus reads.
 func (p *Partition) Metrics() metrics.Partition {
 	return metrics.Partition{Status: p.Status(), Snapshot: p.Snapshot(0), Runs: p.records.verdicts()}
 }
 
-// Names are those of the nodes, whose profiles can be taken.
+// Names are the names of the nodes that Profile takes; nil before load.
 func (p *Partition) Names() []string {
 	nodeSet := p.currentState().nodeSet
 	if nodeSet == nil {
@@ -53,7 +53,7 @@ func (p *Partition) Names() []string {
 	return nodeSet.Names()
 }
 
-// Profile writes a profile of a node.
+// Profile writes a profile of a node; see NodeSet.Profile.
 func (p *Partition) Profile(ctx context.Context, w io.Writer, name, kind string, length time.Duration) error {
 	nodeSet := p.currentState().nodeSet
 	if nodeSet == nil {
@@ -72,8 +72,8 @@ func (p *Partition) RunCommands(ctx context.Context, user string, commands ...st
 	return nil
 }
 
-// StopAndReport stops the run that goes on, for a run control that ends together with its nodes, and returns the report
-// of the last one; nil if there was none.
+// StopAndReport stops the present run, for a run control that ends together with its nodes, and returns the report of
+// the last run; nil if there was none.
 func (p *Partition) StopAndReport() (*nodes.Report, error) {
 	if p.currentState().run != nil {
 		if err := p.RunCommands(context.Background(), "the end of the run control", "stop"); err != nil {
@@ -95,7 +95,7 @@ func (p *Partition) StopAndReport() (*nodes.Report, error) {
 	return report, nil
 }
 
-// Sample sends counters of a node, until there are enough or the run is over.
+// Sample sends samples of a node's counters until the node has sent all that q asks for, ctx ends, or send fails.
 func (p *Partition) Sample(ctx context.Context, q *samplev1.Question, send func(*samplev1.Samples) error) error {
 	nodeSet := p.currentState().nodeSet
 	switch {

@@ -19,7 +19,7 @@ import (
 
 // Config of a partition.
 type Config struct {
-	Default  config.Config // what load takes where it is given nothing; not completed
+	Default  config.Config // defaults of load, not completed
 	Members  *cluster.Cluster
 	Store    Store
 	Journal  *journal.Journal
@@ -28,27 +28,27 @@ type Config struct {
 	Version  string
 	// Term of this control, from the store: see record.Store.NextTerm.
 	Term tagnet.Term
-	// AllowedInputs are where the inputs of runs may be read from. Nil: anywhere.
+	// AllowedInputs are the places from which runs may read inputs. Nil: anywhere.
 	AllowedInputs *safeopen.AllowedPaths
-	// LocalScheduler has the scheduler live in this process, at a TCP port; 0 means any. Else it lives on a node, and a
-	// run goes on without its control.
+	// LocalScheduler runs the scheduler in this process, at TCP port TagnetPort; 0 means any. Else a node runs it, and a
+	// run survives the end of its control.
 	LocalScheduler bool
 	TagnetPort     int
-	// Spawner starts the processes of nodes, and starts those anew that have ended. Nil: nodes join by themselves.
+	// Spawner starts the processes of nodes, and restarts those that have ended. Nil: nodes are started by others.
 	Spawner Spawner
-	// JoinTimeout is how long a command waits for members that are not there. Zero means 5 s, and ReadyTimeout with a
-	// Spawner.
+	// JoinTimeout is how long a command waits for members that have not joined. Zero means 5 s. With a Spawner it is
+	// ReadyTimeout.
 	JoinTimeout time.Duration
-	// ReadyTimeout is how long nodes may take to appear and to become ready. Zero means 60 s.
+	// ReadyTimeout is how long nodes may take to join and to become Ready. Zero means 60 s.
 	ReadyTimeout time.Duration
-	// MinTimeout is how long each step, and each question to a node, may take at least, for machines that have much else
-	// to do. Zero means no longer than it has by itself.
+	// MinTimeout is a lower bound for the time-outs of all steps and of all questions to nodes, for busy machines. Zero:
+	// each has its default.
 	MinTimeout time.Duration
 	Log        *slog.Logger // nil: slog.Default
 }
 
-// Partition is the run control of one partition: what others may ask of it, and its state machine. The work is done by
-// its parts. Its methods may be called from any goroutine.
+// Partition is the run control of one partition: the methods for package ecs/api, and the state machine. Its parts do
+// the work. All methods may be called from any goroutine.
 type Partition struct {
 	*control
 	members   *members
@@ -56,12 +56,12 @@ type Partition struct {
 	records   *records
 	conductor *conductor
 	snapshots *snapshots
-	taps      taps // what viewers are shown; it has locks of its own
+	taps      taps // has a lock of its own
 
-	stopTickers []func() // of what is done again and again
+	stopTickers []func() // end the periodic work
 }
 
-// New makes the run control, Offline.
+// New makes the run control, in Offline.
 func New(cfg Config) *Partition {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
@@ -84,7 +84,7 @@ func New(cfg Config) *Partition {
 	return p
 }
 
-// newPartition makes the parts, which do nothing yet.
+// newPartition makes the parts, without goroutines.
 func newPartition(cfg Config) *Partition {
 	c := &control{cfg: cfg, log: cfg.Log, partitionState: partitionState{nextRunClosed: make(chan struct{})}}
 	c.ctx, c.stopGoroutines = context.WithCancel(context.Background())
@@ -100,10 +100,10 @@ func newPartition(cfg Config) *Partition {
 	return p
 }
 
-// defaultReadyTimeout is what a node that has to map and link its slots may take on a busy machine, many times over.
+// defaultReadyTimeout is many times what a node takes to map its slots and to make its links on a busy machine.
 const defaultReadyTimeout = 60 * time.Second
 
-// partitionComponent of the partition among components.
+// partitionComponent names the partition in events, causes and the status tree.
 const partitionComponent = "partition"
 
 // Close ends the run control and leaves the nodes as they are.
@@ -119,7 +119,7 @@ func (p *Partition) Close() error {
 	return err
 }
 
-// releaseNodes lets go of the nodes, and of the run if there is one, and leaves them as they are.
+// releaseNodes closes the connections to the nodes and to the scheduler, and leaves them as they are.
 func (s partitionState) releaseNodes() {
 	if s.run != nil {
 		s.run.Close()
@@ -129,7 +129,7 @@ func (s partitionState) releaseNodes() {
 	}
 }
 
-// followStates follows the states, and tells the journal of each.
+// followStates publishes each change of state until ctx ends.
 func (p *Partition) followStates() {
 	last := fsm.Status{}
 	for st := range p.runner.Watch(p.ctx) {
@@ -146,7 +146,7 @@ func (p *Partition) followStates() {
 	}
 }
 
-// stateReason says what led to Error, or to force.
+// stateReason is a clause with the cause of Error, or of a step that was forced; else empty.
 func stateReason(st fsm.Status) string {
 	switch {
 	case st.State == fsm.Error:

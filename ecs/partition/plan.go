@@ -15,7 +15,7 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// Plan tells what a command would do now, and what forbids it.
+// Plan lists what a command would do now, or why it is refused. It changes nothing.
 func (p *Partition) Plan(_ context.Context, req *ecsv1.CommandRequest) *ecsv1.PlanResponse {
 	st := p.runner.Status()
 	name, args := req.GetCommand(), req.GetArguments()
@@ -48,7 +48,7 @@ func (p *Partition) Plan(_ context.Context, req *ecsv1.CommandRequest) *ecsv1.Pl
 	return plan.response
 }
 
-// planner is what is known when a plan is made, and collects what it says.
+// planner makes one plan: the state of the partition at its beginning, and the response.
 type planner struct {
 	partition *Partition
 	response  *ecsv1.PlanResponse
@@ -66,7 +66,7 @@ func (plan *planner) addStep(who, format string, args ...any) {
 	plan.response.Steps = append(plan.response.Steps, &ecsv1.PlanStep{Component: who, What: fmt.Sprintf(format, args...)})
 }
 
-// excludedNodes are those who are excluded outside of a run.
+// excludedNodes are the nodes that are excluded from the next run, by name.
 func (s *partitionState) excludedNodes() (out []absentNode) {
 	for _, name := range slices.Sorted(maps.Keys(s.excluded)) {
 		out = append(out, absentNode{name, "it was excluded"})
@@ -74,7 +74,7 @@ func (s *partitionState) excludedNodes() (out []absentNode) {
 	return out
 }
 
-// planLoading says what load does.
+// planLoading plans a load.
 func planLoading(plan *planner) {
 	p := plan.partition
 	cfg, err := p.checks.completeConfiguration(plan.args["configuration"], strings.Split(plan.args["settings"], "\n"))
@@ -94,7 +94,7 @@ func planLoading(plan *planner) {
 		plan.addRefusal("%d nodes are wanted, and fewer have joined", cfg.Nodes)
 		return
 	}
-	if cfg.InputFile() != "" { // a plan reads no file: everybody who may look may ask for one
+	if cfg.InputFile() != "" { // a plan reads no file: every client that may only look may ask for one
 		plan.addStep(nodes.ControlName, "reads the input %s to its end, and refuses it if it cannot be replayed", cfg.Input)
 	}
 	for i, role := range cfg.Roles() {
@@ -102,7 +102,7 @@ func planLoading(plan *planner) {
 	}
 }
 
-// describeUnits says what a node is to hold.
+// describeUnits names the units of a node.
 func describeUnits(r config.Role) string {
 	switch {
 	case r.Folded():
@@ -112,14 +112,15 @@ func describeUnits(r config.Role) string {
 	case r.BU != config.NoUnit:
 		return fmt.Sprintf("builder unit %d", r.BU)
 	}
-	return "nothing but where the scheduler may live"
+	return "a node without units, on which the scheduler may run"
 }
 
-// participants is who would take part; a refusal if nobody can tell, or the policies do not tolerate it.
+// participants are the nodes that would take part. It adds a refusal and returns false if the members are not known, or
+// if the loss policies do not tolerate the absent ones.
 func (plan *planner) participants() (who participants, ok bool) {
 	l := plan.loadedConfig
 	if l == nil || l.names == nil {
-		plan.addRefusal("who the members are is not known: configure tries once more what load could not")
+		plan.addRefusal("the members are not known, since load has failed: configure tries again to find them")
 		return who, false
 	}
 	p := plan.partition
@@ -130,7 +131,7 @@ func (plan *planner) participants() (who participants, ok bool) {
 	return who, err == nil
 }
 
-// planMembers says who takes no part, and who is connected anew.
+// planMembers plans the connections: which nodes take no part, and which are connected anew.
 func planMembers(plan *planner) {
 	who, ok := plan.participants()
 	if !ok {
@@ -146,7 +147,7 @@ func planMembers(plan *planner) {
 	}
 }
 
-// planConfiguring says what becomes of those who take part.
+// planConfiguring plans the work of the participants in configure.
 func planConfiguring(plan *planner) {
 	who, ok := plan.participants()
 	if !ok {
@@ -160,7 +161,7 @@ func planConfiguring(plan *planner) {
 
 func planClear(plan *planner) {
 	for _, name := range plan.presentNodes() {
-		plan.addStep(name, "gives back what it has from before, and is brought to NotReady")
+		plan.addStep(name, "gives back its memory and its links, and is brought to NotReady")
 	}
 }
 
@@ -192,7 +193,7 @@ func planStopping(plan *planner) {
 	plan.addStep(nodes.ControlName, "closes the accounts and the record of the run")
 }
 
-// planNodes says what every node does that is there.
+// planNodes plans the transition of each node that is present.
 func planNodes(plan *planner) {
 	if plan.nodeSet == nil {
 		plan.addRefusal("no nodes are known: load a configuration first")
@@ -221,7 +222,7 @@ func mepsInFlight(run *nodes.Run) uint64 {
 	return run.LastStats().GetInFlight()
 }
 
-// planMemberChange says what it does to exclude or include a node.
+// planMemberChange plans an exclude or an include.
 func (plan *planner) planMemberChange(name, node string) {
 	err, builds := plan.exclusionError(plan.state, name, node), plan.isBuilding(plan.state)
 	switch {

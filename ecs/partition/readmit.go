@@ -9,20 +9,20 @@ import (
 	"ringlet/node/fsm"
 )
 
-// readmitter looks for nodes that were lost in a run and are back in the cluster, and takes them into it, one at a
-// time.
+// readmitter takes nodes that were lost in a run, and have joined the cluster again, back into the run, one at a time.
+// Nodes with a builder unit stay out (fault.Core.MayReadmit).
 type readmitter struct {
 	*conductor
 	run         *nodes.Run
-	lastTries   map[string]time.Time // when each was tried last
-	attemptDone chan struct{}        // of the one under way, closed when it is over; nil: there is none
+	lastTries   map[string]time.Time // last attempt, by node
+	attemptDone chan struct{}        // closed when the attempt under way is over; nil: there is none
 }
 
-// readmitRetryDelay is how long a node waits that could not come back, before it is tried again. A process that has
-// just been killed may be a member of the cluster still.
+// readmitRetryDelay is the pause after a failed attempt with a node. A process that has just been killed may still be
+// a member of the cluster.
 const readmitRetryDelay = 2 * time.Second
 
-// readmitNext begins with the next one, if there is any. ctx ends with the run.
+// readmitNext begins an attempt with the next node that is due, unless one is under way. ctx ends with the run.
 func (c *readmitter) readmitNext(ctx context.Context, now time.Time) {
 	if c.attemptDone != nil {
 		select {
@@ -52,7 +52,7 @@ func (c *readmitter) readmitNext(ctx context.Context, now time.Time) {
 	}
 }
 
-// readmit takes a node into the run.
+// readmit tries to take a node into the run.
 func (c *readmitter) readmit(ctx context.Context, m cluster.Member) {
 	if err := c.run.Reconnect(ctx, m); err != nil {
 		c.log.Debug("a node that was lost is not there", "node", m.Name, "err", err)
@@ -81,15 +81,15 @@ func (c *readmitter) readmit(ctx context.Context, m cluster.Member) {
 	c.noteReadmitted()
 }
 
-// noteReadmitted takes that a node is back.
+// noteReadmitted saves the state, and clears Degraded if all units take part.
 func (c *readmitter) noteReadmitted() {
-	if len(c.run.Losses()) == 0 && len(c.run.InactiveBuilders()) == 0 { // everybody takes part again
+	if len(c.run.Losses()) == 0 && len(c.run.InactiveBuilders()) == 0 { // all units take part again
 		_ = c.clearDegraded()
 	}
 	c.saveState()
 }
 
-// awaitAttempt waits until nothing is under way.
+// awaitAttempt waits for the end of the attempt under way.
 func (c *readmitter) awaitAttempt() {
 	if c.attemptDone != nil {
 		<-c.attemptDone

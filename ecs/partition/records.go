@@ -21,17 +21,17 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// records keeps the records of runs, from their number to what is read of them later, and counts how they came out.
+// records opens, writes and closes the records of runs, and counts their verdicts.
 type records struct {
 	*control
 	checks     *checks
 	completion *completion
 
 	mu            sync.Mutex               // guards what follows
-	verdictCounts map[ecsv1.Verdict]uint64 // of runs on record that are over; nil before they are read
+	verdictCounts map[ecsv1.Verdict]uint64 // of closed runs on record; nil before countVerdicts
 }
 
-// openNext takes the next run number, and opens the record of the run.
+// openNext opens the record of the next run.
 func (rs *records) openNext(context.Context) error {
 	if err := rs.clearDegraded(); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (rs *records) openNext(context.Context) error {
 	return rs.openRecord(rs.currentState().nodeSet)
 }
 
-// openRecord takes a run number, before any node hears of the run.
+// openRecord takes the next run number and writes the record of the run, before any node is told of it.
 func (rs *records) openRecord(nodeSet *nodes.NodeSet) error {
 	a := rs.currentState().pendingCommand
 	if err := rs.reserveNumber(nodeSet); err != nil {
@@ -68,7 +68,7 @@ func (rs *records) openRecord(nodeSet *nodes.NodeSet) error {
 	return nil
 }
 
-// versions are those of the programs, by component.
+// versions are the program versions of control and nodes, by name.
 func (rs *records) versions(nodeSet *nodes.NodeSet) map[string]string {
 	v := map[string]string{nodes.ControlName: rs.cfg.Version}
 	for i, rep := range nodeSet.Reports() {
@@ -77,8 +77,8 @@ func (rs *records) versions(nodeSet *nodes.NodeSet) map[string]string {
 	return v
 }
 
-// reserveNumber makes the next run number one that the output does not hold yet: another run control may have written
-// there, or this one has lost its records.
+// reserveNumber raises the next run number above those that the output holds: another run control may have written
+// there, or this one may have lost its records.
 func (rs *records) reserveNumber(nodeSet *nodes.NodeSet) error {
 	if cfg := nodeSet.Configuration(); !cfg.WritesFiles() {
 		return nil
@@ -86,7 +86,7 @@ func (rs *records) reserveNumber(nodeSet *nodes.NodeSet) error {
 	now := rs.currentState()
 	check, again := now.outputCheck, now.pendingCommand.user == recoveryUser
 	rs.updateState(func(s *partitionState) { s.outputCheck = outputCheck{} })
-	if check.nodeSet != nodeSet || again { // nobody asked before this start, or it has found other nodes since
+	if check.nodeSet != nodeSet || again { // no mayStart before this start, or the NodeSet has changed since
 		last, err := rs.checks.checkOutput(rs.ctx, nodeSet)
 		if err != nil {
 			return fmt.Errorf("the output cannot be written: %w", err)
@@ -106,7 +106,7 @@ func (rs *records) reserveNumber(nodeSet *nodes.NodeSet) error {
 	return rs.cfg.Store.RaiseNextNumber(check.lastRecordedRun + 1)
 }
 
-// closeRun closes the record of a run with its report, and the scheduler.
+// closeRun closes the record of a run with its report, and ends the scheduler.
 func (rs *records) closeRun(run *nodes.Run, report *nodes.Report) {
 	now := rs.currentState()
 	if now.runRecord == nil {
@@ -147,8 +147,8 @@ func (rs *records) closeRun(run *nodes.Run, report *nodes.Report) {
 	rs.shutdownRun(run)
 }
 
-// shutdownRun ends the scheduler of a run when the store has its record: a control that is killed before finds a run
-// with its scheduler, which can tell how it ended.
+// shutdownRun ends the scheduler of a run once the store has the closed record. If the control is killed earlier, the
+// next one still finds the scheduler, which can report how the run ended.
 func (rs *records) shutdownRun(run *nodes.Run) {
 	if !rs.pendingWrites.hasRecord(run.Number()) {
 		run.Shutdown()
@@ -169,7 +169,7 @@ func (rs *records) shutdownRun(run *nodes.Run) {
 	})
 }
 
-// publishClosing tells how a run has ended.
+// publishClosing publishes how a run has ended.
 func (rs *records) publishClosing(number uint32, report *nodes.Report) {
 	if c := report.Cause; c != nil {
 		rs.publishf(severityError, "fault", c.Component, "run %d was ended by %s: %s", number, c.Component, c.What)
@@ -184,7 +184,7 @@ func (rs *records) publishClosing(number uint32, report *nodes.Report) {
 		verdictWord(recordVerdict(report)), report.EventsBuilt, reasonClause(report.VerdictReason))
 }
 
-// countVerdicts reads once how the runs on record came out; from then on each that ends is added.
+// countVerdicts counts the verdicts of the runs on record, once; countVerdict then adds those of new runs.
 func (rs *records) countVerdicts() error {
 	runs := map[ecsv1.Verdict]uint64{}
 	for before := uint32(0); ; {
@@ -207,7 +207,7 @@ func (rs *records) countVerdicts() error {
 	return nil
 }
 
-// verdicts are how the runs on record came out that are over.
+// verdicts is a copy of the counts of verdicts.
 func (rs *records) verdicts() map[ecsv1.Verdict]uint64 {
 	runs := map[ecsv1.Verdict]uint64{}
 	rs.mu.Lock()
@@ -216,7 +216,7 @@ func (rs *records) verdicts() map[ecsv1.Verdict]uint64 {
 	return runs
 }
 
-// countVerdict counts a run more that came out so, or one less.
+// countVerdict adds runs, which may be negative, to the count of a verdict.
 func (rs *records) countVerdict(v ecsv1.Verdict, runs int) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -225,7 +225,7 @@ func (rs *records) countVerdict(v ecsv1.Verdict, runs int) {
 	}
 }
 
-// closeOrphans gives every run that nobody builds any more its end.
+// closeOrphans closes the records of all open runs but the present one.
 func (rs *records) closeOrphans() error {
 	open, err := rs.cfg.Store.OpenRuns()
 	if err != nil {
@@ -247,7 +247,7 @@ func (rs *records) closeOrphans() error {
 	return nil
 }
 
-// writeState writes into the record of a run how that stands, before anybody hears of it.
+// writeState copies the state of a run's machine into the run's record.
 func writeState(r *ecsv1.Run, now ecsrun.State) {
 	if !now.Begun.IsZero() {
 		r.StartDone = timestamppb.New(now.Begun)
@@ -261,7 +261,7 @@ func writeState(r *ecsv1.Run, now ecsrun.State) {
 	}
 }
 
-// stateCause is the cause that a record has, as the machine of its run takes it; nil if it has none.
+// stateCause converts the cause of a record for the machine of the run; nil stays nil.
 func stateCause(c *ecsv1.Cause) *ecsrun.Cause {
 	if c == nil {
 		return nil
@@ -271,7 +271,7 @@ func stateCause(c *ecsv1.Cause) *ecsrun.Cause {
 	return out
 }
 
-// recordTime is a time of a record; zero where it has none.
+// recordTime converts a time of a record; nil becomes the zero time.
 func recordTime(at *timestamppb.Timestamp) time.Time {
 	if at == nil {
 		return time.Time{}
@@ -279,7 +279,7 @@ func recordTime(at *timestamppb.Timestamp) time.Time {
 	return at.AsTime()
 }
 
-// reasonClause is the end of a sentence that says why, if there is something to say.
+// reasonClause is the end of a sentence with the reason; empty if there is none.
 func reasonClause(why string) string {
 	if why == "" {
 		return ""
@@ -287,15 +287,15 @@ func reasonClause(why string) string {
 	return ": " + why
 }
 
-// recordVerdict is what a run was worth.
+// recordVerdict is the verdict of a report, for the record.
 func recordVerdict(r *nodes.Report) ecsv1.Verdict {
 	return ecsv1.Verdict(ecsv1.Verdict_value["VERDICT_"+r.VerdictWord()])
 }
 
-// verdictWord is a verdict for people.
+// verdictWord is a verdict in one word, such as GOOD.
 func verdictWord(v ecsv1.Verdict) string { return strings.TrimPrefix(v.String(), "VERDICT_") }
 
-// causeCodeAbsent is the code of the cause that a member took no part.
+// causeCodeAbsent is the code of the cause of a run in which a member took no part.
 const causeCodeAbsent = "absent"
 
 // fillRecord completes the record of a run that is over.
@@ -307,7 +307,7 @@ func fillRecord(r *ecsv1.Run, report *nodes.Report, absent []absentNode, now tim
 	}
 	if x, c := report.FirstLoss, r.GetCause(); x != nil && c.GetCode() == ecsrun.CodeLoss &&
 		c.GetComponent() == x.Component {
-		r.Cause = recordCause(*x, ecsrun.CodeLoss, c.GetAt()) // who is closer to it has spoken since
+		r.Cause = recordCause(*x, ecsrun.CodeLoss, c.GetAt()) // by then a closer observation is known
 	}
 	if c := report.Cause; c != nil {
 		seen := r.StopBegun
@@ -350,7 +350,7 @@ func fillRecord(r *ecsv1.Run, report *nodes.Report, absent []absentNode, now tim
 	}
 }
 
-// degradeVerdict is the verdict of a run that lost nothing, and in which a member took no part: never GOOD.
+// degradeVerdict makes the verdict of a run DEGRADED in which nothing was lost but a member took no part.
 func degradeVerdict(r *ecsv1.Run) {
 	r.Verdict = ecsv1.Verdict_VERDICT_DEGRADED
 	why := r.GetCause().GetComponent() + ": " + r.GetCause().GetWhat()
@@ -360,7 +360,7 @@ func degradeVerdict(r *ecsv1.Run) {
 	r.VerdictWhy = why
 }
 
-// fillResults puts into a record what its report says of events, losses, accounts and output.
+// fillResults copies events, losses, accounts and unread output from a report into the record.
 func fillResults(r *ecsv1.Run, report *nodes.Report) {
 	r.VerdictWhy, r.Losses = report.VerdictReason, nil
 	for _, l := range report.Losses {
@@ -390,8 +390,8 @@ func fillResults(r *ecsv1.Run, report *nodes.Report) {
 	}
 }
 
-// noteSelfStop notes that the nodes have begun to end a run while no control was there, and when: at the latest when
-// that was found.
+// noteSelfStop notes in the record that the nodes began to end the run while the control was gone, and when: by the
+// node's clock, but not after found.
 func noteSelfStop(r *ecsv1.Run, stopped *nodev1.Cause, found time.Time) {
 	at := timestamppb.New(clampTime(r.GetStartDone(), time.UnixMicro(stopped.GetAtUs()), found))
 	r.Cause = &ecsv1.Cause{
@@ -401,13 +401,13 @@ func noteSelfStop(r *ecsv1.Run, stopped *nodev1.Cause, found time.Time) {
 		Evidence:  stopped.GetWhat(),
 		At:        at,
 	}
-	if r.StopBegun == nil { // else it was being stopped already
+	if r.StopBegun == nil { // else the run was being stopped already
 		r.StopBegun = at
 	}
 }
 
-// endTime is when a run was over that its nodes ended while no control was there: as they tell, or when that was found
-// where they cannot tell or tell a later time, by a clock that is ahead.
+// endTime is when a run was over that its nodes ended while the control was gone: as they report, or found if they do
+// not report a time, or a later one since their clock is ahead.
 func endTime(r *ecsv1.Run, reported, found time.Time) (at time.Time, isFound bool) {
 	if reported.IsZero() || reported.After(found) {
 		reported, isFound = found, true
@@ -415,7 +415,7 @@ func endTime(r *ecsv1.Run, reported, found time.Time) (at time.Time, isFound boo
 	return clampTime(r.GetStopBegun(), reported, found), isFound
 }
 
-// clampTime keeps what a node tells by its clock from coming before what it came after, and after it was found.
+// clampTime bounds a time by a node's clock: not before first, and not after found.
 func clampTime(first *timestamppb.Timestamp, reported, found time.Time) time.Time {
 	if reported.After(found) {
 		reported = found
@@ -426,18 +426,19 @@ func clampTime(first *timestamppb.Timestamp, reported, found time.Time) time.Tim
 	return reported
 }
 
-// noteEndUnknown notes that a run was over when the control came back, and who cannot tell any more how it ended.
+// noteEndUnknown notes in the record that a run was over when the control came back, and which nodes cannot report how
+// it ended.
 func noteEndUnknown(r *ecsv1.Run, missing []string) {
 	r.EndFound = true
 	if r.GetCause() != nil {
-		return // what was first is what counts
+		return // the first cause stays
 	}
-	r.Cause = unseenEndCause("the run was over when the control came back, and how it ended cannot be told any more by " +
+	r.Cause = unseenEndCause("the run was over when the control came back, and how it ended cannot be reported any more by " +
 		strings.Join(missing, ", "))
 }
 
-// closeAbandoned closes the record of a run of which nothing more can be known. One that had begun, and that no fault
-// had struck, may have ended in good order: it is INCOMPLETE, since nobody can tell, and not ABORTED.
+// closeAbandoned closes the record of a run of which nothing more can be known. A run that had begun and that no fault
+// had struck may have ended in good order: its verdict is INCOMPLETE and not ABORTED.
 func closeAbandoned(r *ecsv1.Run, why string) {
 	now := timestamppb.Now()
 	r.Verdict, r.StopDone, r.EndFound = ecsv1.Verdict_VERDICT_INCOMPLETE, now, true
@@ -458,7 +459,7 @@ func closeAbandoned(r *ecsv1.Run, why string) {
 	r.Unread = fileWriters(r)
 }
 
-// unseenEndCause is the cause of an end that no control has seen.
+// unseenEndCause is the cause of an end that happened while the control was gone.
 func unseenEndCause(what string) *ecsv1.Cause {
 	return &ecsv1.Cause{
 		Component: nodes.ControlName,

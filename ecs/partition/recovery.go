@@ -8,8 +8,8 @@ import (
 	"ringlet/node/fsm"
 )
 
-// mayRecover decides whether the partition may recover by itself once more: at most so many times in the time. It
-// returns the times that still count.
+// mayRecover decides whether the partition may recover automatically once more: at most bound.MaxTimes within
+// bound.Within. It also returns the earlier recoveries that still count.
 func mayRecover(bound config.RecoveryBound, before []time.Time, now time.Time) (again bool, counting []time.Time) {
 	for _, t := range before {
 		if now.Sub(t) < bound.Within {
@@ -19,11 +19,11 @@ func mayRecover(bound config.RecoveryBound, before []time.Time, now time.Time) (
 	return len(counting) < bound.MaxTimes, counting
 }
 
-// recoveryUser is who starts a run that nobody has asked for.
+// recoveryUser is the user of a run that automatic recovery begins.
 const recoveryUser = "automatic recovery"
 
-// recoverAutomatically begins a new run after a fault, as often as the configuration allows, and says so. It ends as
-// soon as somebody else gives a command.
+// recoverAutomatically begins a new run after a fault, as often as the configuration allows, and publishes that. It
+// stops when a user gives a command.
 func (c *conductor) recoverAutomatically() {
 	l := c.currentState().loadedConfig
 	if l == nil {
@@ -45,17 +45,17 @@ func (c *conductor) recoverAutomatically() {
 		case <-c.ctx.Done():
 			return
 		}
-		if c.currentState().pendingCommand.user != recoveryUser { // somebody has given a command meanwhile
+		if c.currentState().pendingCommand.user != recoveryUser { // a user has given a command meanwhile
 			return
 		}
 	}
 }
 
-// recoverRetryDelay is how long recovery waits for a node to come back before it tries without: a pod or a service is
-// started again in less.
+// recoverRetryDelay is how long recovery waits for a node to come back before it tries again: Kubernetes and systemd
+// restart a process in less.
 const recoverRetryDelay = 15 * time.Second
 
-// recoverOnce tries, if that is still allowed, and says whether to try again.
+// recoverOnce tries once if that is allowed, and says whether to try again.
 func (c *conductor) recoverOnce(bound config.RecoveryBound) (again bool) {
 	c.recoveryMu.Lock()
 	allowed, counting := mayRecover(bound, c.recoveryTimes, time.Now())
@@ -76,7 +76,7 @@ func (c *conductor) recoverOnce(bound config.RecoveryBound) (again bool) {
 		bound.MaxTimes, bound.Within)
 	for _, command := range []fsm.Command{fsm.Recover, fsm.Configure, fsm.Start} {
 		if fsm.EffectOf(c.runner.Status().State, command) == fsm.CommandRefused {
-			continue // it was further already when it failed the last time
+			continue // the last attempt failed in a later command
 		}
 		if err := c.runner.Command(c.ctx, command); err != nil {
 			what := err.Error()

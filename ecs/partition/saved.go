@@ -20,23 +20,23 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// savedState is what a control that comes back must know. It is written before the nodes hear of a change that matters.
+// savedState is what a restarted control must know. The control writes it before it tells the nodes of a change.
 type savedState struct {
 	State                    string          `json:"state"`
 	OriginalConfiguration    string          `json:"asked"`         // the configuration as it was given
 	Configuration            string          `json:"configuration"` // for all members
-	ParticipantConfiguration string          `json:"part"`          // for those who take part
+	ParticipantConfiguration string          `json:"part"`          // for the participants
 	Names                    []string        `json:"names"`
 	Absent                   []absentNode    `json:"absent,omitempty"`
 	Excluded                 map[string]bool `json:"excluded,omitempty"`
 	View                     json.RawMessage `json:"view,omitempty"`
-	Run                      uint32          `json:"run,omitempty"`    // that is not over
+	Run                      uint32          `json:"run,omitempty"`    // number of the run that is not over
 	Linked                   bool            `json:"linked,omitempty"` // the nodes have the links of the view
 }
 
 const savedStateKey = "partition"
 
-// saveState writes down where the partition is.
+// saveState writes the savedState to the store.
 func (c *control) saveState() {
 	m := savedState{State: c.runner.Status().State.String()}
 	c.mu.Lock()
@@ -59,7 +59,7 @@ func (c *control) saveState() {
 	text, err := json.Marshal(m)
 	c.mu.Unlock()
 	if err != nil {
-		c.log.Error("the partition would not be found again", "err", err)
+		c.log.Error("the state of the partition was not saved: a restarted control would not find it", "err", err)
 		return
 	}
 	c.pendingWrites.saveState(text)
@@ -73,7 +73,7 @@ func memberNames(v *nodev1.View) []string {
 	return names
 }
 
-// decode turns the saved state into what it stands for.
+// decode decodes the saved state: the loaded configuration, that of the participants, and the view.
 func (m *savedState) decode() (*loadedConfig, config.Completed, *nodev1.View, error) {
 	view := &nodev1.View{}
 	cfg, err := config.Restore("the configuration of the last control", []byte(m.Configuration))
@@ -97,7 +97,7 @@ func (m *savedState) decode() (*loadedConfig, config.Completed, *nodev1.View, er
 	}, participantConfig, view, err
 }
 
-// Store is what outlives the run control: a *record.Store. Each call is bounded in time; that may be some seconds.
+// Store keeps what outlives the run control: a *record.Store. Each call may take some seconds, not longer.
 type Store interface {
 	RaiseNextNumber(n uint32) error
 	NextRun(begun *ecsv1.Run) (*ecsv1.Run, error)
@@ -113,33 +113,33 @@ type Store interface {
 	Recall(key string) ([]byte, error)
 }
 
-// pendingWrites is what the store has not taken, since its disk is full or does not answer. A run goes on, and is
-// stopped, all the same: what is to be written is kept here, said loudly, and tried again until the store takes it.
-// Its methods may be called by any goroutine; none of them waits for long.
+// pendingWrites queues writes for the store. When the store fails, since its disk is full or does not answer, runs go
+// on and can be stopped all the same: pendingWrites keeps the writes in memory, raises an alarm, and tries again every
+// writeRetryInterval. Its methods may be called by any goroutine; none of them waits for long.
 type pendingWrites struct {
 	// immutable once the partition is made
 	store   Store
 	journal *journal.Journal
 	log     *slog.Logger
 
-	flushMu sync.Mutex // held while the store is given what is kept, so that the newest is the last
+	flushMu sync.Mutex // held while writing to the store, so that the newest write is the last
 
 	mu            sync.Mutex // guards what follows
-	lastError     error      // the store does not take; nil: it does
-	failingSince  time.Time  // it has not
+	lastError     error      // of the store; nil: the last write succeeded
+	failingSince  time.Time  // first failure after the last success
 	records       map[uint32]*ecsv1.Run
 	events        []*ecsv1.Event // in order
-	droppedEvents int            // events beyond the most that are kept
+	droppedEvents int            // events beyond maxPendingEvents
 	savedState    []byte         // of the partition; nil: the store has it
 }
 
-// maxPendingEvents are kept while the store does not take: a run of many hours has some hundreds.
+// maxPendingEvents bounds the events that are kept while the store fails: a run of many hours has some hundreds.
 const maxPendingEvents = 4000
 
-// writeRetryInterval is how often the store is tried again.
+// writeRetryInterval is the time between two attempts while the store fails.
 const writeRetryInterval = time.Second
 
-// putRecord writes the record of a run.
+// putRecord queues the record of a run.
 func (u *pendingWrites) putRecord(r *ecsv1.Run) {
 	u.keepAndFlush(func() {
 		if u.records == nil {
@@ -156,7 +156,7 @@ func (u *pendingWrites) hasRecord(run uint32) bool {
 	return u.records[run] != nil
 }
 
-// addEvent adds an event to the record of its run.
+// addEvent queues an event for the record of its run.
 func (u *pendingWrites) addEvent(e *ecsv1.Event) {
 	u.keepAndFlush(func() {
 		if len(u.events) >= maxPendingEvents {
@@ -167,10 +167,10 @@ func (u *pendingWrites) addEvent(e *ecsv1.Event) {
 	})
 }
 
-// saveState writes down where the partition is.
+// saveState queues the savedState.
 func (u *pendingWrites) saveState(text []byte) { u.keepAndFlush(func() { u.savedState = text }) }
 
-// keepAndFlush keeps what is to be written, and gives it to the store unless that has just failed.
+// keepAndFlush queues a write and flushes, unless the store is failing: then retry flushes.
 func (u *pendingWrites) keepAndFlush(keep func()) {
 	u.mu.Lock()
 	keep()
@@ -181,14 +181,14 @@ func (u *pendingWrites) keepAndFlush(keep func()) {
 	}
 }
 
-// retry tries what has failed.
+// retry flushes if the store is failing.
 func (u *pendingWrites) retry() {
 	if u.alarm() != nil {
 		u.flush()
 	}
 }
 
-// flush gives the store what is kept: events before the record of their run, which takes none once it is closed.
+// flush writes all that is queued: events before the record of their run, since a closed record takes no events.
 func (u *pendingWrites) flush() {
 	u.flushMu.Lock()
 	defer u.flushMu.Unlock()
@@ -211,7 +211,7 @@ func (u *pendingWrites) flush() {
 	}
 }
 
-// writeAll gives the store this much, and forgets what it takes.
+// writeAll writes these to the store, and takes each from the queue when it is written.
 func (u *pendingWrites) writeAll(events []*ecsv1.Event, records []*ecsv1.Run, state []byte) error {
 	for _, e := range events {
 		if err := u.transientError(u.store.AddEvent(e.GetRun(), e)); err != nil {
@@ -245,8 +245,8 @@ func (u *pendingWrites) writeAll(events []*ecsv1.Event, records []*ecsv1.Run, st
 	return nil
 }
 
-// transientError passes on an error that may pass. What is refused for good is not tried again; an event that comes
-// behind the end of its run is in the journal.
+// transientError returns err if it may pass, and nil if the store refuses the write for good: an event that comes after
+// the end of its run is in the journal only.
 func (u *pendingWrites) transientError(err error) error {
 	var closed *record.ClosedError
 	var none *record.NoRunError
@@ -260,7 +260,7 @@ func (u *pendingWrites) transientError(err error) error {
 	return err
 }
 
-// noteFailure says, once, that the store does not take.
+// noteFailure notes a failure, and publishes the first one.
 func (u *pendingWrites) noteFailure(err error) {
 	u.mu.Lock()
 	first := u.lastError == nil
@@ -276,7 +276,7 @@ func (u *pendingWrites) noteFailure(err error) {
 const unwrittenAdvice = "make room on the disk of --state, or mend it; runs go on and can be stopped, and what is to " +
 	"be written is kept in memory until it can be"
 
-// noteSuccess says that the store takes again, if that is new.
+// noteSuccess publishes that the store takes writes again, if it was failing.
 func (u *pendingWrites) noteSuccess() {
 	u.mu.Lock()
 	was, dropped := u.lastError, u.droppedEvents
@@ -291,7 +291,7 @@ func (u *pendingWrites) noteSuccess() {
 	}
 }
 
-// publish tells the journal alone: the record cannot be told.
+// publish writes an event to the journal alone, since the record cannot be written.
 func (u *pendingWrites) publish(severity ecsv1.Severity, text string) {
 	u.journal.Add(&ecsv1.Event{
 		At:        timestamppb.Now(),
@@ -302,7 +302,7 @@ func (u *pendingWrites) publish(severity ecsv1.Severity, text string) {
 	})
 }
 
-// alarm stands for as long as the store does not take; nil while it does.
+// alarm is the alarm while the store is failing; nil while it is not.
 func (u *pendingWrites) alarm() *ecsv1.Alarm {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -319,7 +319,7 @@ func (u *pendingWrites) alarm() *ecsv1.Alarm {
 	}
 }
 
-// latestRecord is the record of the newest run, written or not.
+// latestRecord is the record of the newest run, whether queued or written.
 func (u *pendingWrites) latestRecord() (*ecsv1.Run, error) {
 	u.mu.Lock()
 	var newest *ecsv1.Run

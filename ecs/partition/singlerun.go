@@ -12,18 +12,18 @@ import (
 	"ringlet/node/fsm"
 )
 
-// RunHooks are told how a single run goes. Each may be nil.
+// RunHooks are called during a single run. Each may be nil.
 type RunHooks struct {
-	OnBegun    func()               // the run has begun
-	OnProgress func(nodes.Progress) // about twice a second from then on
+	OnBegun    func()               // when the run has begun
+	OnProgress func(nodes.Progress) // then about twice a second
 }
 
-// singleRunUser is who asks for the steps of a single run.
+// singleRunUser is the user of the steps of a single run.
 const singleRunUser = "run"
 
-// RunOnce takes the nodes through one run and puts them to rest, for a partition that was just made and ends after it.
-// What is wrong with the configuration, the input or the output is an error without a report; a run that ended by a
-// fault, even before it began, has a report with its cause. A context that ends ends the run in good order.
+// RunOnce takes the nodes through one run and brings them to rest, for a partition that was just made; it closes the
+// partition. A wrong configuration, input or output is an error without a report; a run that a fault ended, even before
+// it began, has a report with the cause. When ctx ends, the run ends in good order.
 func (p *Partition) RunOnce(ctx context.Context, cfg config.Completed, hooks RunHooks) (*nodes.Report, error) {
 	r := &singleRun{p}
 	if p.cfg.Spawner != nil {
@@ -57,24 +57,24 @@ func (p *Partition) RunOnce(ctx context.Context, cfg config.Completed, hooks Run
 		p.currentState().endedRun.CloseWithoutNodes(report)
 		nodeSet := p.currentState().nodeSet
 		p.updateState(func(s *partitionState) { s.nodeSet = nil })
-		nodeSet.CloseConnections() // nobody is there any more to be put to rest
+		nodeSet.CloseConnections() // the nodes have ended, so dismissNodes has none to bring to rest
 	}
 	return report, nil
 }
 
-// singleRun is a partition that makes one run and ends.
+// singleRun is a partition for one run.
 type singleRun struct{ *Partition }
 
-// startSuperseded tells that a start was not heard to have ended since the run has ended meanwhile, such as one whose
-// first record is bad: that run has a report of its own.
+// startSuperseded says that the stop of the run has superseded the start before that returned, for example because the
+// first record of the input is bad: that run has a report of its own.
 func (r *singleRun) startSuperseded(err error) bool {
 	var by *fsm.SupersededError
 	return errors.As(err, &by) && by.Command == fsm.Start && by.By == fsm.Stop &&
 		(r.presentRun() != nil || r.currentState().lastReport != nil)
 }
 
-// assignNumber asks the nodes whether they can write the output, and determines the number of the run: the one that is
-// asked for, or the one after the last that the output holds.
+// assignNumber asks the nodes whether they can write the output, and determines the number of the run: the configured
+// one, or the one after the last run that the output holds.
 func (r *singleRun) assignNumber(ctx context.Context) error {
 	nodeSet := r.currentState().nodeSet
 	cfg := nodeSet.Configuration()
@@ -96,11 +96,11 @@ func (r *singleRun) assignNumber(ctx context.Context) error {
 	return r.cfg.Store.RaiseNextNumber(cfg.RunNumber)
 }
 
-// reportNeverBegan is how a run ends that did not begin: by what was given to it, by a fault, or because it was
-// interrupted.
+// reportNeverBegan is the result of a run that did not begin: an error if its configuration is wrong, else a report of
+// the fault or of the interruption.
 func (r *singleRun) reportNeverBegan(ctx context.Context, err error, while string) (*nodes.Report, error) {
 	if ctx.Err() != nil {
-		_ = r.runner.Close() // it gives up what is under way
+		_ = r.runner.Close() // gives up the step under way
 	}
 	now := r.currentState()
 	nodeSet, report, failed, cfg := now.nodeSet, now.lastReport, now.lastFailure, now.pendingCommand.configuration
@@ -109,7 +109,7 @@ func (r *singleRun) reportNeverBegan(ctx context.Context, err error, while strin
 	}
 	var invalid *config.InvalidError
 	switch {
-	case report != nil: // it had a number
+	case report != nil: // the run had its number, and was closed
 		return report, nil
 	case ctx.Err() == nil && errors.As(failed, &invalid):
 		return nil, failed
@@ -122,7 +122,7 @@ func (r *singleRun) reportNeverBegan(ctx context.Context, err error, while strin
 	return nodeSet.NewRun(cfg.RunNumber).NeverBegan(ctx, err, while), nil
 }
 
-// awaitClosed waits until the run is over and its accounts are closed.
+// awaitClosed waits until the run is closed, and returns its report. When ctx ends it stops the run.
 func (r *singleRun) awaitClosed(ctx context.Context, progress func(nodes.Progress)) *nodes.Report {
 	tick := time.NewTicker(snapshotInterval)
 	defer tick.Stop()
@@ -148,7 +148,7 @@ func (r *singleRun) awaitClosed(ctx context.Context, progress func(nodes.Progres
 	}
 }
 
-// dismissNodes puts the nodes to rest and lets them go.
+// dismissNodes closes the partition, brings the nodes to rest, and closes the connections to them.
 func (r *singleRun) dismissNodes() {
 	nodeSet := r.currentState().nodeSet
 	r.updateState(func(s *partitionState) { s.nodeSet = nil })

@@ -11,7 +11,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// Snapshot is the live picture, made twice a second, with so many samples of what was before at most.
+// Snapshot is the present state of the partition in figures, made every snapshotInterval, with at most history samples
+// of earlier ones.
 func (p *Partition) Snapshot(history int) *ecsv1.Snapshot {
 	now := p.currentState()
 	s, samples := now.snapshot, now.samples
@@ -19,30 +20,30 @@ func (p *Partition) Snapshot(history int) *ecsv1.Snapshot {
 		s = &ecsv1.Snapshot{State: p.runner.Status().State.String()}
 	}
 	if history > 0 {
-		s = proto.CloneOf(s) // others are reading it
+		s = proto.CloneOf(s) // other goroutines read it
 		s.History = samples[max(0, len(samples)-history):]
 	}
 	return s
 }
 
-// snapshotInterval is how often the picture is made: as often as nodes report.
+// snapshotInterval is the time between two snapshots: that between two reports of a node.
 const snapshotInterval = 500 * time.Millisecond
 
-// snapshots makes the live picture, for one goroutine at a time.
+// snapshots makes the snapshots. It is for one goroutine at a time.
 type snapshots struct {
 	*control
 	figures        *figures.Builder
 	watcher        *diagnosis.Watcher
-	watchedNodeSet *nodes.NodeSet // that the watcher was made for
+	watchedNodeSet *nodes.NodeSet // the one that the watcher was made for
 }
 
-// update makes the live picture, given how the components are.
+// update makes the next snapshot; root is the status tree.
 func (p *snapshots) update(root *ecsv1.Component) {
 	picture := p.makeSnapshot(time.Now(), root)
 	p.updateState(func(s *partitionState) { s.snapshot, s.samples = picture, p.figures.Samples(figures.HistoryDepth) })
 }
 
-// makeSnapshot reads everything once.
+// makeSnapshot reads the reports of nodes and scheduler, and makes a snapshot of them.
 func (p *snapshots) makeSnapshot(now time.Time, root *ecsv1.Component) *ecsv1.Snapshot {
 	state := p.currentState()
 	nodeSet, run := state.nodeSet, state.run
@@ -69,7 +70,7 @@ func (p *snapshots) makeSnapshot(now time.Time, root *ecsv1.Component) *ecsv1.Sn
 	return s
 }
 
-// diagnose adds what is wrong to a snapshot, and tells of what is new.
+// diagnose adds the alarms to a snapshot, and publishes those that are new or over.
 func (p *snapshots) diagnose(s *ecsv1.Snapshot, root *ecsv1.Component, nodeSet *nodes.NodeSet) {
 	if nodeSet != p.watchedNodeSet || p.watcher == nil {
 		p.watchedNodeSet, p.watcher = nodeSet, diagnosis.New(p.diagnosisSettings(nodeSet))
@@ -84,14 +85,14 @@ func (p *snapshots) diagnose(s *ecsv1.Snapshot, root *ecsv1.Component, nodeSet *
 			p.publishf(severityInfo, "alarm", a.GetComponent(), "over: %s", a.GetWhat())
 		} else {
 			p.publishf(a.GetSeverity(), "alarm", a.GetComponent(), "%s. %s", a.GetWhat(), a.GetAdvice())
-			if a.GetRule() == diagnosis.RuleSourceApart { // where there is no page, and whatever becomes of the run
+			if a.GetRule() == diagnosis.RuleSourceApart { // for users without a page
 				p.log.Warn("sources share no event number: nothing that is built is whole", "err", a.GetWhat())
 			}
 		}
 	}
 }
 
-// diagnosisSettings are what the rules must know beforehand.
+// diagnosisSettings are the settings of the rules for a NodeSet.
 func (p *snapshots) diagnosisSettings(nodeSet *nodes.NodeSet) diagnosis.Settings {
 	known := diagnosis.Settings{Version: p.cfg.Version}
 	if nodeSet != nil {

@@ -15,7 +15,7 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// Status is the tree: the partition, TagNet, the nodes, their units.
+// Status is the status of the partition with the tree of its components: TagNet, the nodes, their units.
 func (p *Partition) Status() *ecsv1.PartitionStatus {
 	st := p.runner.Status()
 	now := p.currentState()
@@ -46,7 +46,7 @@ func (p *Partition) Status() *ecsv1.PartitionStatus {
 	return out
 }
 
-// componentStatus is a machine's status as one of the tree.
+// componentStatus is the status of a state machine as a component of the tree.
 func (p *Partition) componentStatus(name, kind string, st fsm.Status) *ecsv1.Component {
 	c := &ecsv1.Component{
 		Name:     name,
@@ -68,7 +68,7 @@ func (p *Partition) componentStatus(name, kind string, st fsm.Status) *ecsv1.Com
 	return c
 }
 
-// tagnetStatus is the scheduler.
+// tagnetStatus is the scheduler as a component.
 func (p *Partition) tagnetStatus(run *nodes.Run, nodeSet *nodes.NodeSet) *ecsv1.Component {
 	c := &ecsv1.Component{
 		Name:     "tagnet",
@@ -94,7 +94,7 @@ func (p *Partition) tagnetStatus(run *nodes.Run, nodeSet *nodes.NodeSet) *ecsv1.
 	return c
 }
 
-// nodeStatus is one node with its units.
+// nodeStatus is a node with its units as a component.
 func (p *Partition) nodeStatus(name string, rank int, rep *nodev1.Report, nodeSet *nodes.NodeSet,
 	run *nodes.Run) *ecsv1.Component {
 	st := rep.GetStatus()
@@ -152,14 +152,13 @@ func (p *Partition) nodeStatus(name string, rank int, rep *nodev1.Report, nodeSe
 	return c
 }
 
-// configureAdvice is what to do about a node that was lost, after recover, when its process has joined the cluster
-// again.
+// configureAdvice is the advice for a lost node whose process has joined the cluster again, when there is no run.
 const configureAdvice = "Its process is in the cluster again: give configure, which takes it in."
 
-// Codes of the cause of a node that is gone: the run goes on without it, or not.
+// Codes of the cause of a node that is gone.
 const (
-	causeCodeNodeLost = "lost"
-	causeCodeNodeGone = "gone"
+	causeCodeNodeLost = "lost" // the run goes on without it
+	causeCodeNodeGone = "gone" // any other
 )
 
 func nodeCause(c *nodev1.Cause) *ecsv1.Cause {
@@ -169,7 +168,7 @@ func nodeCause(c *nodev1.Cause) *ecsv1.Cause {
 	return recordCause(fault.FromCause(c), c.GetCode(), nil)
 }
 
-// otherComponents are members that take no part, and nodes of the cluster that are none.
+// otherComponents are the members that take no part, and the spare nodes: those of the cluster that are no members.
 func (p *Partition) otherComponents(l *loadedConfig, seen map[string]bool) []*ecsv1.Component {
 	var out []*ecsv1.Component
 	if l != nil {

@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// tapSendInterval is how often viewers are sent what has come.
+	// tapSendInterval is the time between two messages to a viewer.
 	tapSendInterval = 250 * time.Millisecond
-	// tapPollInterval is how often it is looked which builder units there are, and those asked again that could not be.
+	// tapPollInterval is how often a sample looks for changed builder units, and reopens streams that have ended.
 	tapPollInterval = 500 * time.Millisecond
-	// tapQueueLength is how many messages of builder units wait for the viewers.
+	// tapQueueLength bounds the messages of builder units that wait in a sample.
 	tapQueueLength = 64
 )
 
-// Tap sends a viewer a sample of what is built, run after run, until ctx ends or send fails, and returns why. One
-// goroutine calls send. Viewers who ask for the same share one sample.
+// Tap sends a viewer a sample of the built events, run after run, until ctx ends or send fails, and returns why. One
+// goroutine calls send. Viewers with equal requests share one sample.
 func (p *Partition) Tap(ctx context.Context, req *tapv1.Selection, send func(*tapv1.Samples) error) error {
 	sel, err := selection.Parse(node.SpecOf(req))
 	if wrong := (*selection.FieldError)(nil); errors.As(err, &wrong) {
@@ -53,16 +53,16 @@ func (p *Partition) Tap(ctx context.Context, req *tapv1.Selection, send func(*ta
 	}
 }
 
-// taps are the samples that are made, by what was asked for.
+// taps are the samples that have viewers.
 type taps struct {
-	totals  queueTotals // for all viewers
-	mu      sync.Mutex  // guards what follows, and who comes and goes
-	samples map[string]*tapSample
+	totals  queueTotals           // of all viewers
+	mu      sync.Mutex            // guards what follows, and is held while viewers join and leave
+	samples map[string]*tapSample // by the marshalled request
 }
 
-// join adds a viewer to the sample that was asked for, which begins with the first and ends with the last.
+// join adds a viewer to the sample of its request. The first viewer begins the sample, and leave of the last ends it.
 func (taps *taps) join(p *Partition, req *tapv1.Selection, sel selection.Selection) (v *viewer, leave func()) {
-	words, _ := proto.MarshalOptions{Deterministic: true}.Marshal(req) // a message that was read can be written
+	words, _ := proto.MarshalOptions{Deterministic: true}.Marshal(req) // a message that was unmarshalled can be marshalled
 	key := string(words)
 	taps.mu.Lock()
 	defer taps.mu.Unlock()
@@ -100,7 +100,7 @@ func (taps *taps) join(p *Partition, req *tapv1.Selection, sel selection.Selecti
 	}
 }
 
-// tapSample is a sample: what its viewers have of builder units.
+// tapSample merges the streams of all builder units for the viewers of one request.
 type tapSample struct {
 	// immutable
 	ctx          context.Context
@@ -110,24 +110,24 @@ type tapSample struct {
 	incoming     chan builderMessage
 	totals       *queueTotals
 
-	eventsLost atomic.Uint64 // events that the channel had no room for
+	eventsLost atomic.Uint64 // events that were dropped since incoming was full
 	runGroup   sync.WaitGroup
 
 	mu       sync.Mutex // guards what follows
 	viewers  []*viewer
-	lastSent *tapv1.Samples // last; nil: nothing was
+	lastSent *tapv1.Samples // counts of the last message; nil: none was sent
 
 	// owned by run
 	merger        *merging.Merger
-	nodeSet       *nodes.NodeSet // that is asked
-	builders      []string       // its builder units
-	generation    uint64         // grows whenever all are asked anew
+	nodeSet       *nodes.NodeSet
+	builders      []string // nodes of nodeSet with a builder unit
+	generation    uint64   // of the streams; grows when all streams are opened anew
 	streamContext context.Context
-	stopStreams   func() // ends streamContext, and with it the streams of builders
-	endedStreams  map[string]bool
+	stopStreams   func()          // cancels streamContext, and so the streams
+	endedStreams  map[string]bool // nodes whose stream has ended, and is to be opened
 }
 
-// run takes what builder units send, and tells the viewers, until ctx ends.
+// run receives from the builder units and sends to the viewers, until ctx ends.
 func (t *tapSample) run(nodeSet func() *nodes.NodeSet) {
 	sending := time.NewTicker(tapSendInterval)
 	defer sending.Stop()
@@ -151,7 +151,7 @@ func (t *tapSample) run(nodeSet func() *nodes.NodeSet) {
 	}
 }
 
-// builderMessage is what comes of a builder unit.
+// builderMessage is a message of a builder unit's stream, or its end.
 type builderMessage struct {
 	generation uint64
 	node       string
@@ -159,7 +159,7 @@ type builderMessage struct {
 	err        error
 }
 
-// receive takes a builderMessage, if it is of a stream that is still wanted.
+// receive merges a message, unless it is of an earlier generation of streams.
 func (t *tapSample) receive(x builderMessage) {
 	switch {
 	case x.generation != t.generation:
@@ -171,8 +171,8 @@ func (t *tapSample) receive(x builderMessage) {
 	}
 }
 
-// updateBuilders asks builder units that are there now. Where others are there than before, all are asked anew: their
-// number says how much each is asked for.
+// updateBuilders opens the streams that are not open. If the builder units have changed, it opens all streams anew,
+// since the rate of each depends on their number.
 func (t *tapSample) updateBuilders(nodeSet *nodes.NodeSet) {
 	var names []string
 	if nodeSet != nil {
@@ -198,7 +198,7 @@ func (t *tapSample) updateBuilders(nodeSet *nodes.NodeSet) {
 	}
 }
 
-// requestStream begins the stream of a builder unit.
+// requestStream opens the stream of a builder unit.
 func (t *tapSample) requestStream(name string) {
 	sel := proto.CloneOf(t.sel)
 	sel.Rate = merging.PerBuilderRate(t.rate, len(t.builders))
@@ -208,7 +208,7 @@ func (t *tapSample) requestStream(name string) {
 		err := nodeSet.Tap(ctx, name, sel, func(m *tapv1.Samples) {
 			select {
 			case t.incoming <- builderMessage{generation: number, node: name, samples: m}:
-			default: // the viewer is slow, and nobody waits for it
+			default: // incoming is full: events are dropped so that the builder unit does not wait
 				t.eventsLost.Add(uint64(len(m.GetEvents())))
 			}
 		})

@@ -10,38 +10,39 @@ import (
 )
 
 const (
-	// maxViewerMessages and maxViewerBytes are what waits for one viewer at most. The events are there once for all
-	// viewers.
+	// maxViewerMessages and maxViewerBytes bound the queue of one viewer. Viewers share the events in memory, but each
+	// queue counts them.
 	maxViewerMessages = 64
 	maxViewerBytes    = 16 << 20
-	// maxAllViewersBytes is what waits for all viewers together. Each may have an equal share, and one message.
+	// maxAllViewersBytes bounds the queues of all viewers together. Each viewer may use an equal share, or one message.
 	maxAllViewersBytes = 128 << 20
 )
 
-// queueTotals is what waits for all viewers.
+// queueTotals sums the queues of all viewers.
 type queueTotals struct {
 	viewers atomic.Int64
 	bytes   atomic.Int64
 }
 
-// viewer is one of those who are shown a sample.
+// viewer is one client that watches a sample.
 type viewer struct {
 	queue       chan viewerMessage
-	queuedBytes atomic.Int64 // bytes in out
+	queuedBytes atomic.Int64 // bytes in queue
 	totals      *queueTotals
 
 	// guarded by the sample's mu
-	baseline      *tapv1.Samples // the counts when it came
-	eventsDropped uint64         // events that there was no room for
+	baseline      *tapv1.Samples // the counts when the viewer joined
+	eventsDropped uint64         // events that its queue had no room for
 }
 
-// viewerMessage is a message for a viewer. The events in it are others' too.
+// viewerMessage is a message for a viewer. Other viewers' messages have the same events.
 type viewerMessage struct {
 	samples *tapv1.Samples
 	size    int // bytes
 }
 
-// addViewer adds a viewer. Where something was said before, it is told at once who builds.
+// addViewer adds a viewer. If the sample has sent a message before, the viewer gets the number of builder units and
+// their problems at once.
 func (t *tapSample) addViewer() *viewer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -60,11 +61,11 @@ func (t *tapSample) removeViewer(v *viewer) bool {
 	defer t.mu.Unlock()
 	t.viewers = slices.DeleteFunc(t.viewers, func(w *viewer) bool { return w == v })
 	t.totals.viewers.Add(-1)
-	t.totals.bytes.Add(-v.queuedBytes.Swap(0)) // nobody takes what is left
+	t.totals.bytes.Add(-v.queuedBytes.Swap(0)) // what is left in the queue is not sent
 	return len(t.viewers) == 0
 }
 
-// broadcast puts a message into the queues of all viewers that have room.
+// broadcast puts a message into the queues of all viewers.
 func (t *tapSample) broadcast(m *tapv1.Samples) {
 	size := proto.Size(m)
 	t.mu.Lock()
@@ -82,7 +83,7 @@ func (t *tapSample) broadcast(m *tapv1.Samples) {
 	}
 }
 
-// enqueue puts a message into the viewer's queue, with counts of its own, or drops the events.
+// enqueue puts a message into the viewer's queue, with counts since the viewer joined, or drops it if there is no room.
 func (v *viewer) enqueue(m *tapv1.Samples, size int) {
 	message := &tapv1.Samples{
 		Events:     m.GetEvents(),
@@ -105,14 +106,14 @@ func (v *viewer) enqueue(m *tapv1.Samples, size int) {
 	v.eventsDropped += uint64(len(m.GetEvents()))
 }
 
-// hasCapacity says whether a message may wait for the viewer.
+// hasCapacity says whether the bounds leave room for a message of that many bytes.
 func (v *viewer) hasCapacity(size int64) bool {
 	queued, total := v.queuedBytes.Load(), v.totals.bytes.Load()
 	share := min(maxViewerBytes, maxAllViewersBytes/max(v.totals.viewers.Load(), 1))
 	return total+size <= maxAllViewersBytes && (queued == 0 || queued+size <= share)
 }
 
-// release is called when so many bytes do not wait any more.
+// release subtracts bytes that are no longer queued; a negative size adds.
 func (v *viewer) release(size int) {
 	v.queuedBytes.Add(-int64(size))
 	v.totals.bytes.Add(-int64(size))

@@ -16,13 +16,13 @@ var adviceBySubsystem = map[string]string{
 	"barrier": "Look what holds that readout unit up: its processor, its source, its network; " +
 		"where phases are long, set a longer barrier-timeout.",
 	SubsystemScheduler: "Look at the log of the node that has the scheduler, then begin the next run.",
-	subsystemInput:     "Correct the input that it names, or see to what gives it its data, then start again.",
+	subsystemInput:     "Correct the input that it names, or look at the program that sends its data, then start again.",
 	subsystemOutput: "Look at the disk, the network or the reader that this output needs; " +
 		"what it has written stays.",
 	"builder_unit": "Look at what takes its output, the disk or the reader of its buffer; " +
 		"what it has written stays.",
 	SubsystemData: "Look at the host of that readout unit, its memory first, and at what fills the source that is " +
-		"named: a node that has checked what came has found it so, and is sound.",
+		"named: another node, which is sound, has checked the data that came and found them bad.",
 	SubsystemCertificate: "Make certificates that are valid with `ringlet certs`, and put them where the node and the " +
 		"control read theirs; a process reads them again by itself.",
 	SubsystemControl:     "End one of the two controls: the one that came last has the nodes.",
@@ -65,7 +65,7 @@ var adviceByTrouble = map[troubleKey]string{
 		"keep that for a report of this fault.",
 }
 
-// adviceFor is what to do about what was seen.
+// adviceFor is what to do about an observation.
 func (a *account) adviceFor(x Observation) string {
 	text, found := adviceByTrouble[troubleKey{x.Subsystem, x.Trouble}]
 	switch {
@@ -93,7 +93,7 @@ func (a *account) adviceFor(x Observation) string {
 	return adviceBySubsystem[x.Subsystem]
 }
 
-// restartClause is who starts the process of a node again, a sentence with a blank before it.
+// restartClause says whether the control or a person starts the process of a node again: a sentence after a blank.
 func (a *account) restartClause(name string) string {
 	if a.core.spawnsNodes {
 		return " The next run starts its process again."
@@ -101,7 +101,7 @@ func (a *account) restartClause(name string) string {
 	return " Start its process again" + a.core.nodes[name].onHost(" on ") + "."
 }
 
-// onHost is where a node ran, behind some words; nothing if nobody knows.
+// onHost is the host of a node, after words; empty if the host is not known.
 func (n *node) onHost(words string) string {
 	if n == nil || n.host == "" {
 		return ""
@@ -109,7 +109,7 @@ func (n *node) onHost(words string) string {
 	return words + n.host
 }
 
-// location is a clause on where a node runs; empty if nobody knows.
+// location is a clause with the process and the host of a node; empty if neither is known.
 func (n *node) location() string {
 	switch {
 	case n == nil || n.host == "" && n.processID == "":

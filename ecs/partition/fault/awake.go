@@ -6,14 +6,15 @@ import "time"
 // second, on a busy machine a few times less.
 const pauseThreshold = 2 * time.Second
 
-// awakeClock tells the time in which the control was at work: one that was stopped for a while must not say that others
-// were silent meanwhile. The zero awakeClock begins with its first tick.
+// awakeClock tells the time without the pauses in which the control itself was stopped, by SIGSTOP for example or by a
+// virtual machine that was suspended: the control must not take nodes for silent whose reports it did not read. The
+// zero awakeClock begins with its first tick.
 type awakeClock struct {
 	lastTick    time.Time // the latest tick
 	pausedTotal time.Duration
 }
 
-// tick takes the time, and returns it less all the time in which the control has stood still.
+// tick returns the time less all pauses of the control up to now.
 func (a *awakeClock) tick(now time.Time) time.Time {
 	if gap := now.Sub(a.lastTick); !a.lastTick.IsZero() && gap >= pauseThreshold {
 		a.pausedTotal += gap
@@ -24,9 +25,9 @@ func (a *awakeClock) tick(now time.Time) time.Time {
 	return now.Add(-a.pausedTotal)
 }
 
-// now is the time of the latest tick, as that has returned it.
+// now is what the latest tick returned.
 func (a *awakeClock) now() time.Time { return a.lastTick.Add(-a.pausedTotal) }
 
-// AwakeTime takes the time, and returns it less all the time in which the control itself stood still: what nobody
-// looked at proves nothing. It is to be called several times a second while nodes are watched.
+// AwakeTime returns the time less all pauses of the control itself (see awakeClock). Call it several times a second
+// while nodes are watched.
 func (c *Core) AwakeTime(now time.Time) time.Time { return c.clock.tick(now) }

@@ -8,68 +8,68 @@ import (
 	"ringlet/node/config"
 )
 
-// Core knows what was seen of the nodes of a partition, and which of them a run goes on without.
+// Core keeps the observations of the nodes of a partition, and which nodes a run goes on without.
 type Core struct {
 	nodes map[string]*node
 	names []string // of nodes, in the order in which they became known
 
-	scheduler   string            // the node on which it lives; empty: in the control
+	scheduler   string            // the node whose process runs it; empty: the control does
 	readoutLoss config.LossPolicy // of readout units
 	builderLoss config.LossPolicy // of builder units
 	spawnsNodes bool              // the control starts the processes of nodes by itself
 
 	inRun         bool // a run goes on, which tolerates losses
 	ignoresFaults bool // nodes are being ended on purpose
-	// to what nodes say of themselves: before they are loaded they may still speak of an earlier run
+	// what nodes report of themselves counts; before they are loaded they may still report an earlier run
 	acceptsReports    bool
 	clock             awakeClock
-	fatalObservations []Observation // that are not tolerated, each once
-	lossObservations  []Observation // that the policy tolerates, each once
-	readmittedLosses  []Observation // losses of nodes that are back
+	fatalObservations []Observation // not tolerated, each once
+	lossObservations  []Observation // tolerated by a loss policy, each once
+	readmittedLosses  []Observation // losses of nodes that were readmitted
 	everDegraded      bool          // a unit was lost or excluded in the run
 }
 
-// node is what is known of one.
+// node is what is known of one node.
 type node struct {
 	host, processID string    // where it runs; empty: not known
-	lastReport      time.Time // last, by the control, of the time in which that was awake
-	// when it was heard again after it had told nothing for long; zero: it always told
+	lastReport      time.Time // when the control got its last report; awake time
+	// when a report came after a silence of silentAfter or more; zero: there was no such silence; awake time
 	resumedAt                  time.Time
-	silenceBeforeResume        time.Duration // before that
-	goneReason                 string        // what was seen first of its end; empty: it is there
-	processEnded               bool          // its process has
+	silenceBeforeResume        time.Duration // how long that silence was
+	goneReason                 string        // the first observation of its end; empty: it is there
+	processEnded               bool          // its process has ended
 	withdrawn                  bool          // it has left a run in good order
 	holdsReadout, holdsBuilder bool          // units that it holds in the view
 	holdsDecision              bool          // it holds the decision unit
 	takesMEPs                  bool          // its builder unit takes MEPs
-	lostToRun                  bool          // to this run
-	lostAt                     time.Time     // it is lost, of the time in which the control was awake
-	retired                    bool          // it is lost, and was heard to go on
-	finalReported              bool          // it has done what it has to in the run
-	departureStage             departure     // how far it is, if it was told to end
+	lostToRun                  bool          // the present run goes on without it
+	lostAt                     time.Time     // when it was lost; awake time
+	retired                    bool          // it is lost, and RetireOnce has said so
+	finalReported              bool          // it has sent its final report of the run
+	departureStage             departure     // how far its departure is, if it was told to end
 	departureStall             stopwatch.StallDetector
 }
 
-// holdsDecisionOnly says that it holds the decision unit, and no other.
+// holdsDecisionOnly says that the node holds the decision unit and no other unit.
 func (n *node) holdsDecisionOnly() bool { return n.holdsDecision && !n.holdsReadout && !n.holdsBuilder }
 
-// Action is what is to be done.
+// Action is what the caller does about an observation or a departure.
 type Action uint8
 
-// What is to be done.
+// Actions.
 const (
 	NoAction Action = iota
 	EndRun          // the run ends, or does not begin
-	LoseUnit        // its unit is to be taken out of the schedule: the run goes on without it
+	LoseUnit        // take the node's units out of the schedule: the run goes on without them
 
-	ExcludeUnit    // likewise, of a node that leaves
-	ConfirmEnd     // tell it that the run ends
-	DrainRun       // end the run, and tell it so
-	NoteWithdrawal // nothing: it has left in good order
-	DeclareMissing // see it as missing: it neither leaves nor moves
+	ExcludeUnit    // take the builder unit of a departing node out of the schedule
+	ConfirmEnd     // tell the departing node that the run ends
+	DrainRun       // end the run in good order, and tell the departing node
+	NoteWithdrawal // the node has left in good order: publish it
+	DeclareMissing // Observe the departing node as lost: nothing has moved at it for DepartTimeout
 )
 
-// New makes a Core; spawnsNodes says that the control starts processes of nodes that have ended by itself.
+// New makes a Core; spawnsNodes says that the control itself restarts node processes that have ended.
 func New(spawnsNodes bool) *Core { return &Core{nodes: map[string]*node{}, spawnsNodes: spawnsNodes} }
 
 func (c *Core) node(name string) *node {
@@ -81,7 +81,7 @@ func (c *Core) node(name string) *node {
 	return n
 }
 
-// SetLocation notes where a node runs; what is empty leaves what is known.
+// SetLocation notes the host and the process id of a node; an empty one leaves what is known.
 func (c *Core) SetLocation(name, host, process string) {
 	n := c.node(name)
 	if host != "" {
@@ -92,7 +92,7 @@ func (c *Core) SetLocation(name, host, process string) {
 	}
 }
 
-// NoteReport notes that the control has heard a node; final says that it has done what it has to in the run.
+// NoteReport notes that the control got a report of a node; final says that it is the node's final report of the run.
 func (c *Core) NoteReport(name string, at time.Time, final bool) {
 	n, now := c.node(name), c.clock.tick(at)
 	if silent := now.Sub(n.lastReport); !n.lastReport.IsZero() && silent >= silentAfter {
@@ -105,10 +105,10 @@ func (c *Core) NoteReport(name string, at time.Time, final bool) {
 type Unit struct {
 	Node             string
 	Readout, Builder bool
-	Decision         bool // the decision unit, whatever else it holds
+	Decision         bool // it holds the decision unit
 }
 
-// SetView takes the units of a view for a run that is to begin.
+// SetView sets the units of the view for the run that is about to begin.
 func (c *Core) SetView(view []Unit, scheduler string, readout, builder config.LossPolicy) {
 	c.scheduler, c.readoutLoss, c.builderLoss, c.everDegraded, c.inRun = scheduler, readout, builder, false, false
 	c.lossObservations, c.readmittedLosses = nil, nil
@@ -117,7 +117,7 @@ func (c *Core) SetView(view []Unit, scheduler string, readout, builder config.Lo
 		n.lostToRun, n.departureStage, n.retired = false, notDeparting, false
 	}
 	former := c.names
-	c.names = nil // in the order of the view, and then who else is known
+	c.names = nil // in the order of the view, then other known nodes
 	for _, u := range view {
 		n := c.nodes[u.Node]
 		if n == nil {
@@ -135,31 +135,32 @@ func (c *Core) SetView(view []Unit, scheduler string, readout, builder config.Lo
 	}
 }
 
-// BeginRun has losses tolerated from now on: every unit is on its way into the run.
+// BeginRun has the loss policies apply from now on: every node was told to start.
 func (c *Core) BeginRun() {
 	c.inRun = true
 	for _, n := range c.nodes {
-		n.resumedAt = time.Time{} // nobody had to tell anything before
+		n.resumedAt = time.Time{} // before the run a silence means nothing
 	}
 }
 
-// AcceptReports listens to what nodes say of themselves from now on.
+// AcceptReports has what nodes report of themselves count from now on.
 func (c *Core) AcceptReports() { c.acceptsReports = true }
 
-// AcceptsReports says whether what a node says of itself counts.
+// AcceptsReports says whether what a node reports of itself counts.
 func (c *Core) AcceptsReports() bool { return c.acceptsReports }
 
-// IgnoreFaults is for the time when nodes are ended on purpose.
+// IgnoreFaults has no fault count until Clear: the control ends nodes on purpose.
 func (c *Core) IgnoreFaults() { c.ignoresFaults = true }
 
-// Clear forgets what broke and listens again.
+// Clear forgets the fatal observations, and has faults count again.
 func (c *Core) Clear() { c.fatalObservations, c.inRun, c.ignoresFaults = nil, false, false }
 
-// IgnoresFaults says that nodes are being ended on purpose, or were: Clear is to come before another run of them.
+// IgnoresFaults says that IgnoreFaults was called: call Clear before another run.
 func (c *Core) IgnoresFaults() bool { return c.ignoresFaults }
 
-// Observe takes what was seen of a component. It returns what is to be done about it, and the fault for which: a word
-// may count against whoever says it.
+// Observe takes an observation of a component, and returns what the caller does and the fault for which. The fault may
+// be another node's: if n1 was suspended for 6 s and then reports that its link to n2 broke, the fault is n1's (see
+// admit).
 func (c *Core) Observe(x Observation) (Action, Fault) {
 	n := c.node(x.Component)
 	if x.ReportedBy != "" {
@@ -173,10 +174,10 @@ func (c *Core) Observe(x Observation) (Action, Fault) {
 	return c.judge(c.node(x.Component), x), x.Fault
 }
 
-// judge takes what was admitted of a node.
+// judge decides on an observation that admit lets in.
 func (c *Core) judge(n *node, x Observation) Action {
 	if x.ReportedBy != "" && x.ReportedBy != x.Component && x.Kind <= Disconnected && !c.inRun {
-		return NoAction // outside of a run a link that is down does not matter, nor what came over it
+		return NoAction // outside of a run a broken link does no harm
 	}
 	if c.ignoresFaults || !c.inRun {
 		return c.noteFatal(n, x)
@@ -185,7 +186,7 @@ func (c *Core) judge(n *node, x Observation) Action {
 		return c.noteFatal(n, x)
 	}
 	if n.goneReason == "" {
-		n.goneReason = x.What // it may stand still, so nobody waits for it either
+		n.goneReason = x.What // commands do not wait for it any more: its process may hang
 	}
 	first := !n.lostToRun
 	if first {
@@ -199,7 +200,7 @@ func (c *Core) judge(n *node, x Observation) Action {
 	return NoAction
 }
 
-// noteFatal notes what is not tolerated.
+// noteFatal notes an observation that is not tolerated; the first one ends the run.
 func (c *Core) noteFatal(n *node, x Observation) Action {
 	if (x.Kind.processEnded() || x.Kind == SilentToControl) && n.goneReason == "" {
 		n.goneReason = x.What
@@ -215,14 +216,15 @@ func (c *Core) noteFatal(n *node, x Observation) Action {
 	return NoAction
 }
 
-// hasGivenUp says that a node has given up and said why: others lose their links to it for that.
+// hasGivenUp says that a node has given the run up and named another node as the reason. It closes its links then, so
+// that other nodes lose theirs to it.
 func hasGivenUp(observations []Observation, name string) bool {
 	return slices.ContainsFunc(observations, func(x Observation) bool {
 		return x.Kind == ReportedByPeer && x.ReportedBy == name
 	})
 }
 
-// appendNew appends an observation that is not there yet. Nodes report what they say of themselves again and again.
+// appendNew appends an observation that is not there yet: each report of a node repeats the node's fault.
 func appendNew(observations []Observation, x Observation) []Observation {
 	if slices.ContainsFunc(observations, func(y Observation) bool {
 		return y.Kind == x.Kind && y.Component == x.Component && y.ReportedBy == x.ReportedBy && y.What == x.What
@@ -232,8 +234,8 @@ func appendNew(observations []Observation, x Observation) []Observation {
 	return append(observations, x)
 }
 
-// tolerates says whether the run goes on after a fault. The word of a node that has given up itself ends it: the others
-// have lost their links to that node. What is wrong with the configuration is so for every unit.
+// tolerates says whether the run goes on after a fault of a node. It does not where a node gave up for the fault, since
+// that node has closed its links, nor where the configuration is wrong, since every unit has the same one.
 func (c *Core) tolerates(n *node, x Observation) bool {
 	if x.Kind == ReportedByPeer || x.Component == c.scheduler || x.Subsystem == subsystemConfig {
 		return false
@@ -249,16 +251,16 @@ func (c *Core) tolerates(n *node, x Observation) bool {
 
 // Presence says whether a node is there.
 type Presence struct {
-	Gone         string // what was seen first of its end or its Error; empty: neither was, or it has left in good order
-	Withdrawn    string // how it has left in good order; empty: it has not
+	Gone         string // the first observation of its end or its Error; empty: there was none, or it has withdrawn
+	Withdrawn    string // a clause that it has left the run in good order; empty: it has not
 	ProcessEnded bool   // its process is known to have ended
 	Lost         bool   // it is lost to the run, which goes on without it
 }
 
-// HasLeftRun says that the run went on without the node: it is lost, or has left in good order.
+// HasLeftRun says that the run went on without the node: it is lost or has withdrawn.
 func (p Presence) HasLeftRun() bool { return p.Lost || p.Withdrawn != "" }
 
-// PresenceOf says whether a node is there, as far as is known.
+// PresenceOf says whether a node is there, as far as the control knows.
 func (c *Core) PresenceOf(name string) (p Presence) {
 	n := c.nodes[name]
 	switch {
@@ -273,8 +275,8 @@ func (c *Core) PresenceOf(name string) (p Presence) {
 	return p
 }
 
-// NoteGoneAfterRun notes that a node is gone which had done what it has to in the run: nobody waits for it, and nothing
-// has broken.
+// NoteGoneAfterRun notes that a node is gone after its final report of the run: this is no fault, and commands do not
+// wait for the node.
 func (c *Core) NoteGoneAfterRun(name, what string) {
 	if n := c.node(name); n.goneReason == "" {
 		n.goneReason = what

@@ -6,36 +6,36 @@ import (
 	"ringlet/internal/stopwatch"
 )
 
-// departure is how far a node is that was told to end in a run.
+// departure is how far a node is that was told to end during a run, by SIGTERM for example.
 //
 //	it asks ─► the run goes on without it ─► its final report ─► withdrawn
-//	        │                             └► nothing of it moves any more ─► lost
+//	        │                             └► no progress for DepartTimeout ─► lost
 //	        └► the run needs it, or ends anyway ─► the run ends in good order
 type departure uint8
 
 const (
 	notDeparting       departure = iota
-	departureRequested           // to be let go
-	departureUnderWay            // the run goes on without it, or will: its builder unit is out
-	departureClosed              // nothing more is to be done: the run ends for it, or it is lost
+	departureRequested           // it asks to be let go
+	departureUnderWay            // its builder unit was taken out: the run goes on without it
+	departureClosed              // the run ends for it, or it is lost
 )
 
-// withdrawnText is how a node has left in good order.
+// withdrawnText is the clause for Presence.Withdrawn.
 const withdrawnText = "it was told to end, and has left the run in good order"
 
-// DepartTimeout is how long a node that leaves may go without any progress before it is lost: it waits for what is
-// under way to it, for its disk, and for its final report to be read.
+// DepartTimeout is how long a departing node may go without progress before it is lost. It waits for the MEPs under way
+// to it, for its disk, and until the control has read its final report.
 const DepartTimeout = 60 * time.Second
 
-// DepartureReport is what a node tells by which its departure goes.
+// DepartureReport is the part of a node's report that its departure depends on.
 type DepartureReport struct {
-	Requested bool   // it was told to end
-	Final     bool   // it has told its final report of the run
-	Progress  uint64 // whatever moves at it
+	Requested bool   // the node was told to end
+	Final     bool   // the node has sent its final report of the run
+	Progress  uint64 // a sum of the node's counters: it changes while anything moves there
 }
 
-// UpdateDeparture looks after a node that may have been told to end, while a run goes on or ends: it says what is to be
-// done about it now. Where it is ExcludeUnit, and that fails, RetryExclude has it asked for again.
+// UpdateDeparture says what to do now about a node that may have been told to end, while a run goes on or ends. If the
+// scheduler does not carry ExcludeUnit out, RetryExclude has the next call return it again.
 func (c *Core) UpdateDeparture(name string, report DepartureReport, ending bool, now time.Time) Action {
 	n := c.node(name)
 	if n.departureStage == notDeparting && report.Requested {
@@ -66,7 +66,7 @@ func (c *Core) UpdateDeparture(name string, report DepartureReport, ending bool,
 	return NoAction
 }
 
-// RetryExclude undoes ExcludeUnit, but that the builder unit is out.
+// RetryExclude has the next UpdateDeparture return ExcludeUnit again. The builder unit stays out.
 func (c *Core) RetryExclude(name string) { c.node(name).departureStage = departureRequested }
 
 // Leavers are the nodes that were told to end in this run, in the order of the view.

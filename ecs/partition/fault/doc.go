@@ -1,32 +1,32 @@
-// Package fault decides on everything that breaks in a partition: whether a run tolerates it, what its cause is, and
-// what to do about it.
+// Package fault decides on every fault in a partition: whether a run tolerates it, what its root cause is, and what an
+// operator does about it.
 //
-// It stands for LHCb-EB §III.A and §IV.B: components are steered together, and a unit that is lost is done
-// without where that is tolerated; and for the invariant of Ringlet's architecture that a fault is told once, with its
-// cause.
+// It stands for LHCb-EB §III.A and §IV.B: components are steered together, and a run goes on without a lost unit if a
+// policy tolerates the loss; and for the rule of Ringlet's architecture that a fault is told once, with its cause.
 //
 // # Core and shell
 //
-// Core is a step function over an account: Observe takes what somebody has seen of a component and returns what is to
-// be done; Cause and Losses are what is known so far. It has no I/O, goroutine or clock. Package nodes is its shell.
+// Core is pure: Observe takes an observation of a component and returns an Action for the caller; Cause and Losses say
+// what is known so far. Core has no I/O, goroutine or clock. Package nodes is its shell.
 //
 // # How a cause is found
 //
-// A broken node is seen by many, and most of them break, too: a node whose peer is gone gives the run up, closes its
-// links, and so looks broken to the others. So what is seen has a Kind. A process that has ended comes before a
-// component's word on itself, and that before what others say of it. Among these, nobody is at fault who has said why
-// it has given up, and a link that its other end has closed on purpose proves nothing. What remains are links that
-// went dead: one that several nodes miss, or that the control misses too, is named; where two nodes miss each other
-// and the control hears both, the link between them is.
+// One broken node makes many observations: when the process of n2 is killed, n0 and n1 lose their links to it, give the
+// run up and close their own links, and so look broken to each other. Therefore each observation has a Kind. An ended
+// process counts before a component's report on itself, and that before what other nodes report of it. A node that gave
+// up and named another one is not at fault, and a link that its other end closed on purpose proves nothing. Dead links
+// remain. If several nodes miss the same node, or the control misses it too, that node is the cause; if two nodes miss
+// each other and the control hears both, the link between them is.
 //
 // # What the caller must do, in order
 //
-//  1. New; SetLocation where nodes run: host and process. AcceptReports once what nodes say is of this view.
+//  1. New; SetLocation with the host and process of each node. AcceptReports when the nodes report of the present view.
 //  2. SetView and BeginRun with each run. NoteReport with every report of a node.
-//  3. Observe whatever is seen, and do what the Action says.
-//  4. Wait until Conclusive, then Cause. IgnoreFaults while nodes are ended on purpose; Clear or ClearIfIgnoring after.
+//  3. Observe each observation, and do what the Action says.
+//  4. Wait until IsConclusive, then Cause. IgnoreFaults while nodes are ended on purpose; Clear afterwards.
 //
 // # What it does not promise
 //
-// A cause that nobody has seen: where two nodes miss each other, nobody can tell which end of the cable is bad.
+// It finds no cause without an observation of it: where two nodes miss each other, it cannot tell which end of the
+// cable is bad.
 package fault

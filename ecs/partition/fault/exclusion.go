@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// builds says that the builder unit of a node takes MEPs, and reads that its readout unit takes part.
+// builds says that the node's builder unit takes MEPs; reads says that its readout unit takes part.
 func (n *node) builds() bool { return n.takesMEPs }
 func (n *node) reads() bool  { return n.holdsReadout && !n.lostToRun }
 
-// count is of how many nodes that is so.
+// count returns the number of nodes for which is holds.
 func (c *Core) count(is func(*node) bool) (nodes int) {
 	for _, n := range c.nodes {
 		if is(n) {
@@ -37,7 +37,7 @@ func (c *Core) MayExclude(name string) error {
 	return nil
 }
 
-// Exclude takes a node's builder unit out.
+// Exclude notes that a node's builder unit takes no more MEPs; MayExclude has the errors.
 func (c *Core) Exclude(name string) error {
 	if err := c.MayExclude(name); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (c *Core) Exclude(name string) error {
 	return nil
 }
 
-// MayInclude says why a node's builder unit cannot be taken in; nil if it can.
+// MayInclude says why a node's builder unit cannot be included again; nil if it can.
 func (c *Core) MayInclude(name string) error {
 	n := c.nodes[name]
 	switch {
@@ -64,7 +64,7 @@ func (c *Core) MayInclude(name string) error {
 	return nil
 }
 
-// Include takes a node's builder unit in again.
+// Include notes that a node's builder unit takes MEPs again; MayInclude has the errors.
 func (c *Core) Include(name string) error {
 	if err := c.MayInclude(name); err != nil {
 		return err
@@ -73,7 +73,8 @@ func (c *Core) Include(name string) error {
 	return nil
 }
 
-// RetireOnce says, once, of a node that is heard to go on with the run, that the run has lost it for good.
+// RetireOnce returns true once for a node with a builder unit that still works on a run which has lost it: the node was
+// suspended or cut off for a while. The caller tells the node to stop.
 func (c *Core) RetireOnce(name string) bool {
 	n := c.nodes[name]
 	if n == nil || !n.lostToRun || !n.holdsBuilder || n.retired || !c.inRun || c.ignoresFaults {
@@ -83,7 +84,7 @@ func (c *Core) RetireOnce(name string) bool {
 	return true
 }
 
-// AdoptUnit takes over what a scheduler tells of a unit in a run that an earlier control has begun.
+// AdoptUnit notes what the scheduler reports of a unit in a run that an earlier control began.
 func (c *Core) AdoptUnit(name string, lost, excluded bool) {
 	n := c.node(name)
 	n.lostToRun = n.lostToRun || lost

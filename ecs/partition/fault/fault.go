@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// A Fault is something that broke: who, what, and how that is known.
+// A Fault is a component that broke, what happened to it, and how that is known.
 type Fault struct {
-	Component string   `json:"component"`      // node or nodes, or what is between them
-	Subsystem string   `json:"part,omitempty"` // of it, a stable word; empty: not known
+	Component string   `json:"component"`      // a node, several nodes, or the link between two
+	Subsystem string   `json:"part,omitempty"` // the part of the component that failed, a stable word; empty: not known
 	What      string   `json:"what"`
 	Evidence  string   `json:"evidence"`
 	Advice    string   `json:"advice,omitempty"`   // what to do, a sentence
-	Followed  []string `json:"followed,omitempty"` // nodes that gave up for it, and are sound
+	Followed  []string `json:"followed,omitempty"` // nodes that gave up because of it, and are sound
 
-	Trouble string    `json:"-"` // what kind of trouble the subsystem has, a word of package node; empty: no kind is known
-	At      time.Time `json:"-"` // it was seen; zero where nobody noted it
+	Trouble string    `json:"-"` // kind of trouble of the subsystem, a Trouble constant of node/fsm; empty: not known
+	At      time.Time `json:"-"` // when it was observed; zero: not noted
 }
 
-// SeenByControl is a fault of a subsystem of a component, as the control has seen it.
+// SeenByControl is a fault that the control itself has observed.
 func SeenByControl(component, subsystem, what string) Fault {
 	return Fault{
 		Component: component,
@@ -28,7 +28,7 @@ func SeenByControl(component, subsystem, what string) Fault {
 	}
 }
 
-// A Cause is a fault in the words of a message.
+// A Cause is a message with a fault: of a node or of a run's record.
 type Cause interface {
 	GetComponent() string
 	GetPart() string
@@ -36,10 +36,10 @@ type Cause interface {
 	GetEvidence() string
 }
 
-// FromCause is the fault that a message tells.
+// FromCause is the fault in a message.
 func FromCause(c Cause) Fault {
 	trouble := ""
-	if t, ok := c.(interface{ GetTrouble() string }); ok { // that of a node; a record has the advice
+	if t, ok := c.(interface{ GetTrouble() string }); ok { // a node's message has it; a record's has the advice
 		trouble = t.GetTrouble()
 	}
 	return Fault{
@@ -66,27 +66,27 @@ type Kind uint8
 
 // Kinds, the closest to the cause first.
 const (
-	ProcessEndSeen  Kind = iota // whoever started its process saw it end
-	ProcessVanished             // its process has ended: nobody listens any more where it did, or another one does
-	SelfReported                // the component says so itself
-	Disconnected                // the scheduler or a node has lost it, and goes on
-	SilentToControl             // the control does not hear it
-	ReportedByPeer              // a node has given up, and names it
+	ProcessEndSeen  Kind = iota // the control started its process and saw it end
+	ProcessVanished             // its process has ended: no process, or another one, listens at its address
+	SelfReported                // the component reports its own fault
+	Disconnected                // the scheduler or a node has lost its link or session to it, and goes on
+	SilentToControl             // the control gets no reports of it
+	ReportedByPeer              // a node has given the run up, and names it as the reason
 )
 
-// processEnded says that a process has ended.
+// processEnded says that an observation of this kind shows the end of a process.
 func (k Kind) processEnded() bool { return k <= ProcessVanished }
 
-// An Observation is what somebody has seen of a component.
+// An Observation is what the control, the scheduler or a node has seen of a component.
 type Observation struct {
 	Fault
 	Kind       Kind
-	ReportedBy string // the node that says so; empty: the control or the scheduler
-	LinkClosed bool   // the component has ended the link on purpose: it has given up itself
+	ReportedBy string // the node that reports it; empty: the control or the scheduler
+	LinkClosed bool   // the component closed the link on purpose, since it gave up itself
 }
 
-// closerThan says whether an observation is closer to the cause. Of two nodes that say so themselves, the one is not
-// whose links are down: that followed from something.
+// closerThan says whether x is closer to the cause than y. Of two nodes that report faults of their own, one whose
+// links are down is further away: another fault took them down.
 func (x *Observation) closerThan(y *Observation) bool {
 	if x.Kind == y.Kind {
 		return y.Subsystem == subsystemLinks && x.Subsystem != subsystemLinks
@@ -94,17 +94,17 @@ func (x *Observation) closerThan(y *Observation) bool {
 	return x.Kind < y.Kind
 }
 
-// Subsystems that only a control sees fail, and those that nodes name, too, and that a cause depends on.
+// Subsystems of a component. Nodes report others, too, by the words of package node.
 const (
 	SubsystemProcess     = "process"
 	SubsystemNodeService = "node_service"
 	SubsystemTransport   = "transport"
-	subsystemLinks       = "links" // of a node that asks to be reset: another fault took them down
+	subsystemLinks       = "links" // a node asks to be reset: another fault took its links down
 	SubsystemScheduler   = "scheduler"
 	SubsystemCertificate = "certificate"
 	SubsystemControl     = "control" // another control has taken over
 	subsystemInput       = "input"
 	subsystemOutput      = "output"
-	SubsystemData        = "data"          // of a readout unit, which others have checked
-	subsystemConfig      = "configuration" // every unit has the same
+	SubsystemData        = "data"          // bad data of a readout unit, found by other nodes
+	subsystemConfig      = "configuration" // every unit has the same one
 )

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// MayReadmit says why another process may not take the place of a node that was lost in the run that goes on; nil if
-// it may.
+// MayReadmit says why a node that was lost in the present run may not take part in it again; nil if it may. Only nodes
+// without a builder unit may: no other unit has taken over their work.
 func (c *Core) MayReadmit(name string) error {
 	n := c.nodes[name]
 	switch {
@@ -25,7 +25,7 @@ func (c *Core) MayReadmit(name string) error {
 	return nil
 }
 
-// Readmit forgets the loss of a node: another process has its place, and takes part again.
+// Readmit notes that a lost node takes part again, in another process or in the same one; MayReadmit has the errors.
 func (c *Core) Readmit(name string) error {
 	if err := c.MayReadmit(name); err != nil {
 		return err

@@ -8,17 +8,18 @@ import (
 	"time"
 )
 
-// How long closer witnesses are waited for after the first observation, by what is known so far: nodes tell of their
-// state at once, a parent sees its child's end within milliseconds, a busy machine takes its time.
+// How long after the first observation the control waits for one that is closer to the cause. Nodes report a change of
+// state at once, and the control sees the end of a process that it started within milliseconds; a busy machine is
+// slower.
 const (
 	witnessTimeout     = 300 * time.Millisecond
-	peerWitnessTimeout = 5 * time.Second // a node blames another, which may be as sound: its own word is worth waiting for
+	peerWitnessTimeout = 5 * time.Second // a node blames another one, which may be sound and say so itself
 
-	// SessionWitnessTimeout is for a session that broke: what it was, its ends will tell.
+	// SessionWitnessTimeout is for a broken session: the nodes at its ends report why it broke.
 	SessionWitnessTimeout = 2 * time.Second
 )
 
-// IsConclusive says whether what is known after so long is the cause, or nobody closer to it will speak any more.
+// IsConclusive says whether, this long after the first observation, no closer one need be waited for.
 func (c *Core) IsConclusive(waited time.Duration) bool {
 	closest := ReportedByPeer
 	for _, x := range c.fatalObservations {
@@ -33,19 +34,19 @@ func (c *Core) IsConclusive(waited time.Duration) bool {
 	return waited >= SessionWitnessTimeout && closest != ReportedByPeer
 }
 
-// silentAfter is how long a node must not have been heard to be taken for one that stands still or cannot be reached:
-// its reports come every half second, and the control hears of a connection that broke much later.
+// silentAfter is the time without a report after which a node hangs or cannot be reached: reports come every 0.5 s, and
+// the control hears of a broken connection much later.
 const silentAfter = 2 * time.Second
 
-// account is what was seen, from which the cause is found.
+// account is the observations in which a cause is sought.
 type account struct {
 	core         *Core
 	observations []Observation
-	now          time.Time // of the time in which the control was awake
+	now          time.Time // awake time
 }
 
-// Cause is what broke, as far as is known now: the root, what followed from it, and what to do. It is nil if nothing
-// has broken.
+// Cause is the root cause as far as it is known now, with the nodes that followed and the advice; nil if there was no
+// fatal observation.
 func (c *Core) Cause(now time.Time) *Fault {
 	return (&account{c, c.fatalObservations, c.clock.tick(now)}).cause()
 }
@@ -64,7 +65,7 @@ func (a *account) cause() *Fault {
 	return f
 }
 
-// Losses are what the run goes on without, one fault of each node, as the closest to its cause told it.
+// Losses are the faults of the nodes that the run goes on without: one for each node, by its closest observation.
 func (c *Core) Losses() []Fault { return c.lossesIn(c.lossObservations) }
 
 func (c *Core) lossesIn(losses []Observation) (all []Fault) {
@@ -89,7 +90,7 @@ func (c *Core) lossesIn(losses []Observation) (all []Fault) {
 	return all
 }
 
-// FirstLoss is the first loss that the policy tolerated, of a node that is back perhaps; nil if there was none.
+// FirstLoss is the first tolerated loss of the run, even of a node that was readmitted; nil if there was none.
 func (c *Core) FirstLoss() *Fault {
 	ever := append(slices.Clone(c.readmittedLosses), c.lossObservations...)
 	for _, f := range c.lossesIn(ever) {
@@ -101,7 +102,7 @@ func (c *Core) FirstLoss() *Fault {
 	return nil
 }
 
-// asFault is an observation as a fault: with where the component runs and what to do.
+// asFault is the fault of an observation, with the component's location and the advice.
 func (a *account) asFault(x Observation) Fault {
 	f := x.Fault
 	if x.Kind.processEnded() || x.Kind == SilentToControl {
@@ -111,7 +112,7 @@ func (a *account) asFault(x Observation) Fault {
 	return f
 }
 
-// CauseAmong is the cause among observations of their own, beside what was seen otherwise; nil if there are none.
+// CauseAmong is the root cause among these observations alone, which Core does not keep; nil if none counts.
 func (c *Core) CauseAmong(observations []Observation, now time.Time) *Fault {
 	among := &account{core: c, now: c.clock.tick(now)}
 	for _, x := range observations {
@@ -152,9 +153,10 @@ func (a *account) rootCause() (*Fault, []string) {
 	return &f, roots
 }
 
-// deadLinkCause finds the cause where no component has told it of itself: something stands still, or is cut off.
+// deadLinkCause finds the cause where no process has ended and no component reports a fault of its own: a node hangs or
+// is cut off.
 func (a *account) deadLinkCause() (*Fault, []string) {
-	var edges []Observation // of links and sessions that went dead
+	var edges []Observation // dead links and sessions
 	for _, x := range a.observations {
 		if !x.LinkClosed && (x.Kind == ReportedByPeer || !hasGivenUp(a.observations, x.Component)) {
 			edges = append(edges, x)
@@ -176,11 +178,12 @@ func (a *account) deadLinkCause() (*Fault, []string) {
 	return a.commonEndCause(edges)
 }
 
-// isolatedScheduler is the fault of a scheduler that has lost every node at once: what they have in common is its end.
+// isolatedScheduler is the fault of a scheduler that has lost the sessions with all nodes at once: the scheduler's end
+// is what these sessions share. It is nil if the scheduler still has a node, or nodes report dead links as well.
 func (a *account) isolatedScheduler(edges []Observation) *Fault {
 	lost := map[string]bool{}
 	for _, x := range edges {
-		if x.ReportedBy != "" || x.Kind != Disconnected || x.Subsystem == SubsystemTransport { // that is of links
+		if x.ReportedBy != "" || x.Kind != Disconnected || x.Subsystem == SubsystemTransport { // a dead link
 			return nil
 		}
 		lost[x.Component] = true
@@ -196,8 +199,8 @@ func (a *account) isolatedScheduler(edges []Observation) *Fault {
 	return &f
 }
 
-// missingCause finds the cause among components that have told nothing: the one that most miss, unless the control
-// hears it and one node alone does not.
+// missingCause finds the cause among components that report nothing: the one that most witnesses miss. If a single node
+// misses it and the control still hears it, the link between the two is the cause.
 func (a *account) missingCause(edges []Observation) (*Fault, []string) {
 	best, by := edges[0], witnesses(edges, edges[0].Component)
 	for _, x := range edges {
@@ -227,8 +230,8 @@ func (a *account) missingCause(edges []Observation) (*Fault, []string) {
 	return &f, []string{name}
 }
 
-// commonEndCause finds the cause where everybody speaks and blames others: the node that is an end of most dead links,
-// or the link.
+// commonEndCause finds the cause where every node reports and blames another one: the node at the end of most dead
+// links, or the link if no node stands out.
 func (a *account) commonEndCause(edges []Observation) (*Fault, []string) {
 	others := map[string][]string{}
 	note := func(end, other string) {
@@ -260,7 +263,7 @@ func (a *account) commonEndCause(edges []Observation) (*Fault, []string) {
 	return &f, []string{hub}
 }
 
-// linkFault is the fault of a link whose two ends the control hears.
+// linkFault is the fault of a dead link; the control hears the nodes at both ends.
 func (a *account) linkFault(x Observation) (*Fault, []string) {
 	f, ends := x.Fault, []string{x.ReportedBy, x.Component}
 	slices.Sort(ends)
@@ -270,10 +273,10 @@ func (a *account) linkFault(x Observation) (*Fault, []string) {
 	f.Advice = "Look at the network between " + ends[0] + a.core.nodes[ends[0]].onHost(" on ") + " and " + ends[1] +
 		a.core.nodes[ends[1]].onHost(" on ") +
 		": cables, ports, a firewall that lets one way through only."
-	return &f, nil // both ends gave up for it
+	return &f, nil // no root: both ends followed
 }
 
-// witnesses are those who miss a component: nodes, the scheduler or the control.
+// witnesses are the nodes, the scheduler or the control that miss a component, sorted.
 func witnesses(edges []Observation, name string) (by []string) {
 	for _, x := range edges {
 		who := x.ReportedBy
@@ -288,7 +291,7 @@ func witnesses(edges []Observation, name string) (by []string) {
 	return by
 }
 
-// joinNames is names for people: n0, n1 and n2.
+// joinNames lists names in a sentence: n0, n1 and n2.
 func joinNames(names []string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")
@@ -296,7 +299,7 @@ func joinNames(names []string) string {
 	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
-// Sentence tells a fault to people: who, what, and who followed.
+// Sentence is the fault in words: the component, what happened, and the nodes that followed.
 func (f *Fault) Sentence() string {
 	s := f.Component + ": " + f.What
 	if len(f.Followed) > 0 {

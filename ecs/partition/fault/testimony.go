@@ -5,24 +5,25 @@ import (
 	"time"
 )
 
-// stallAftermath is how long after a node stood still its word on its links may come of that: its own end of a link
-// runs out within 5 s, as the other end has.
+// stallAftermath is how long after a node's stall its reports of broken links may be consequences of the stall: a link
+// times out within 5 s at the stalled end, as it did at the other one.
 const stallAftermath = 10 * time.Second
 
-// admit is the one place where testimony is let in: it says what an observation counts for, and whether it counts at
-// all.
+// admit is the only place that decides whether an observation counts, and against which node. For example, n1 is
+// suspended for 6 s; its links time out at both ends, and when it runs again it reports the link to n2 as broken: the
+// stall of n1 is the fault, not n2.
 //
-//	who speaks of another                         counts
-//	lost to the run, leaves it, or has left it    for nothing: its links ended for that
-//	and had just given up for bad data            as it is: others may have told of its links before
-//	stood still, and the other did not            against itself: the link between them broke for that
-//	stood still, and gives the run up             likewise, where the run goes on without it
-//	anybody else                                  as it is
+//	the node that reports another one             its observation counts
+//	is lost, is leaving, or has left              not at all: its links ended because of that
+//	is lost, but had just given up for bad data   as it is: others may have reported its closed links first
+//	had stalled, and the other had not            against itself: its stall broke the link between them
+//	had stalled, and gives the run up             against itself, if the run can go on without it
+//	is any other                                  as it is
 func (c *Core) admit(x Observation) (counts Observation, ok bool) {
 	n, by, now := c.node(x.Component), c.nodes[x.ReportedBy], c.clock.now()
 	switch {
 	case by == nil:
-	case by == n: // of itself a lost node may still tell why, but not what followed while it stood still
+	case by == n: // a lost node may still report why it failed, but not what its stall led to
 		if n.lostToRun && n.stalledLately(now) {
 			return x, false
 		}
@@ -38,16 +39,16 @@ func (c *Core) admit(x Observation) (counts Observation, ok bool) {
 	return x, !c.inRun || c.ignoresFaults || !n.endsInGoodOrder(x)
 }
 
-// gaveUpForData says that a node gave the run up for data that do not fit, and is lost for no other reason than that:
-// others missed its links before its word was heard.
+// gaveUpForData says that a node gave the run up for bad data, and that this alone is why it is lost: other nodes
+// reported its closed links before its own report arrived.
 func (n *node) gaveUpForData(x Observation, now time.Time) bool {
 	return x.Subsystem == SubsystemData && x.Kind == ReportedByPeer && !n.processEnded && !n.stalledLately(now) &&
 		now.Sub(n.lostAt) < peerWitnessTimeout
 }
 
-// endsInGoodOrder says that what looks like a fault of a node is its end in good order: it was told to end. Links and
-// the stream of a node that leaves may close before its final report is seen; it itself and who watches it tell where
-// it fails before that.
+// endsInGoodOrder says that an observation is part of a node's departure and not a fault: the node was told to end, and
+// its links and its stream may close before the control has read its final report. A fault before that report is known
+// by the node itself or by the process that watches it.
 func (n *node) endsInGoodOrder(x Observation) bool {
 	switch {
 	case n.withdrawn:
@@ -58,22 +59,22 @@ func (n *node) endsInGoodOrder(x Observation) bool {
 	return x.Kind == Disconnected || x.Kind == ReportedByPeer || n.finalReported
 }
 
-// stalledLately says that a node told nothing for a while, not long ago, while the control listened.
+// stalledLately says that a silence of the node, of silentAfter or longer, ended less than stallAftermath ago.
 func (n *node) stalledLately(now time.Time) bool {
 	return !n.resumedAt.IsZero() && now.Sub(n.resumedAt) < stallAftermath
 }
 
-// reportsSteadily says that a node has told all the time how it is.
+// reportsSteadily says that the node's reports come, and that there was no silence lately.
 func (n *node) reportsSteadily(now time.Time) bool {
 	return !n.lastReport.IsZero() && now.Sub(n.lastReport) < silentAfter && !n.stalledLately(now)
 }
 
-// turnAgainst is the word of a node that stood still, against itself.
+// turnAgainst turns the observation of a node that had stalled into one of that node itself.
 func (n *node) turnAgainst(x Observation) Observation {
 	return Observation{Kind: Disconnected, Fault: Fault{
 		Component: x.ReportedBy,
 		Subsystem: SubsystemTransport,
-		What: fmt.Sprintf("it told nothing for %v and misses %s since: it stood still or was cut off%s",
+		What: fmt.Sprintf("it sent no report for %v and misses %s since: it stood still or was cut off%s",
 			n.silenceBeforeResume.Round(100*time.Millisecond), x.Component, n.location()),
 		Evidence: SeenByControl("", "", "").Evidence,
 		At:       x.At,

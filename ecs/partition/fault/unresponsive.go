@@ -9,12 +9,12 @@ import (
 	"ringlet/node/fsm"
 )
 
-// unresponsiveAfter is how long a node must not have been heard to be told of as one that answers nothing, where
-// something waits for it in vain: its reports come every half second.
+// unresponsiveAfter is the time without a report after which a node counts as unresponsive when a run waits for it:
+// reports come every 0.5 s.
 const unresponsiveAfter = 10 * time.Second
 
-// NameUnresponsive has a fault that names nodes something waits for tell the closer cause, if that is so: some of them
-// answer nothing any more, though their processes are there.
+// NameUnresponsive narrows a fault down. f.Component lists the nodes that the end of a run waits for; if some of them
+// have sent no report for unresponsiveAfter, f becomes the fault of those: their processes exist and hang.
 func (c *Core) NameUnresponsive(f *Fault, now time.Time) {
 	var unresponsive []string
 	var longest time.Duration

@@ -13,26 +13,26 @@ import (
 
 // Bounds.
 const (
-	// maxPendingBytes is what waits for the viewer between two messages, about.
+	// maxPendingBytes bounds the events between two messages, but for one larger event.
 	maxPendingBytes = 16 << 20
-	// heartbeatInterval is after how long a message without events is sent.
+	// heartbeatInterval is the time after which Next returns a message without events.
 	heartbeatInterval = time.Second
 )
 
 // Merger is the core. It is for one goroutine at a time.
 type Merger struct {
 	bucket          selection.TokenBucket
-	openCounts      map[string]*tapv1.Samples // counts of the streams that are open, by node
-	endedCounts     tapv1.Samples             // counts of those that have ended
-	droppedEvents   uint64                    // events that had no room here
-	problems        map[string]string         // by node
+	openCounts      map[string]*tapv1.Samples // counts of the open streams, by node
+	endedCounts     tapv1.Samples             // sum of the counts of ended streams
+	droppedEvents   uint64                    // events that were dropped for want of room
+	problems        map[string]string         // why a stream has ended, by node
 	pending         []*tapv1.Sample
 	pendingBytes    int
-	lastSent        time.Time // of the last message; zero: there was none
-	buildersChanged bool      // builder units came, went, or cannot be looked at
+	lastSent        time.Time // when Next returned the last message; zero: never
+	buildersChanged bool      // streams or problems have changed since
 }
 
-// New makes one for a viewer who asked for that.
+// New makes a Merger for a request.
 func New(sel selection.Selection, now time.Time) *Merger {
 	return &Merger{
 		bucket:          sel.NewBucket(now),
@@ -42,20 +42,20 @@ func New(sel selection.Selection, now time.Time) *Merger {
 	}
 }
 
-// PerBuilderRate is what each of so many builder units is asked for: a quarter more than its part, since they do not
-// build by turns exactly.
+// PerBuilderRate is the rate that each builder unit is asked for: a quarter more than its share, since builder units do
+// not build at exactly equal rates.
 func PerBuilderRate(rate float64, builders int) float64 {
 	return min(rate, 1.25*rate/float64(max(1, builders)))
 }
 
-// BeginStream takes that the stream of a node is asked for.
+// BeginStream notes that the stream of a node is opened.
 func (m *Merger) BeginStream(node string) {
 	m.EndStream(node, "")
 	m.openCounts[node] = &tapv1.Samples{}
 	m.buildersChanged = true
 }
 
-// EndStream takes that it has ended, and why; an empty reason is that it was not wanted any more.
+// EndStream notes that the stream of a node has ended, and why; why is empty if the caller ended it.
 func (m *Merger) EndStream(node, why string) {
 	if last, is := m.openCounts[node]; is {
 		addCounts(&m.endedCounts, last)
@@ -69,13 +69,13 @@ func (m *Merger) EndStream(node, why string) {
 	}
 }
 
-// CountDropped counts events of a message that nobody had time to take.
+// CountDropped counts events that the caller dropped before Add.
 func (m *Merger) CountDropped(events int) { m.droppedEvents += uint64(events) }
 
-// Add takes a message of a node. Events beyond the rate are let go.
+// Add merges a message of a node. It leaves out events beyond the request's rate.
 func (m *Merger) Add(now time.Time, node string, s *tapv1.Samples) {
 	if m.openCounts[node] == nil {
-		return // of a stream that is over
+		return // the stream has ended
 	}
 	if _, had := m.problems[node]; had {
 		delete(m.problems, node)
@@ -96,7 +96,7 @@ func (m *Merger) Add(now time.Time, node string, s *tapv1.Samples) {
 	}
 }
 
-// Next is the message for the viewer; nil if there is nothing to say yet.
+// Next returns the merged message; nil if nothing has changed and the heartbeat is not due.
 func (m *Merger) Next(now time.Time) *tapv1.Samples {
 	if len(m.pending) == 0 && !m.buildersChanged && now.Sub(m.lastSent) < heartbeatInterval {
 		return nil
@@ -113,7 +113,7 @@ func (m *Merger) Next(now time.Time) *tapv1.Samples {
 	return out
 }
 
-// countsOnly is the counts of a message alone.
+// countsOnly is a message with the counts of s alone.
 func countsOnly(s *tapv1.Samples) *tapv1.Samples {
 	return &tapv1.Samples{
 		Built:      s.GetBuilt(),
@@ -123,7 +123,6 @@ func countsOnly(s *tapv1.Samples) *tapv1.Samples {
 	}
 }
 
-// addCounts adds counts.
 func addCounts(to, s *tapv1.Samples) {
 	to.Built += s.GetBuilt()
 	to.Dropped += s.GetDropped()

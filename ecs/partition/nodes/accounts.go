@@ -6,7 +6,7 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// A Check is one line of the accounts: two sums, counted apart, that must be equal.
+// A Check is one line of the accounts: two sums that different parts of the system counted, and that must be equal.
 type Check struct {
 	Name  string `json:"name"`
 	Left  uint64 `json:"left"`
@@ -30,7 +30,7 @@ func newCheck(name string, left, right uint64) Check {
 	}
 }
 
-// schedulerChecks is the scheduler's share of the accounts: every event has one outcome, however the run ended.
+// schedulerChecks are the checks of the scheduler's counts alone: every event has one outcome, however the run ended.
 func schedulerChecks(r *Report, reg *core.Registers) []Check {
 	c := reg.GetCounters()
 	out := []Check{
@@ -50,28 +50,27 @@ func schedulerChecks(r *Report, reg *core.Registers) []Check {
 	return out
 }
 
-// outcomesCheckPrefix is how the name of the check begins that every event has one outcome; in records until 2026-11-28
-// it goes on with another list.
+// outcomesCheckPrefix begins the name of the check that every event has one outcome. Records until 2026-11-28 have
+// another list after it.
 const outcomesCheckPrefix = "events triggered = "
 
-// outcomesCheck is that check.
+// outcomesCheck checks that every event has one outcome.
 func (r *Report) outcomesCheck() Check {
 	return newCheck("events triggered = built + discarded + rejected + abandoned", r.EventsTriggered,
 		r.EventsBuilt+r.EventsDiscarded+r.EventsRejected+r.EventsAbandoned)
 }
 
-// unitChecks closes the other accounts (architecture, "Invariants"). Left and right sides are counted by different
-// parts of the system. They hold for a run that was drained; one that was given up leaves writes under way, and a dead
-// node's last figures are lost. What cannot be checked since a builder unit was excluded or lost is left out, and
-// Report.NotChecked says so.
+// unitChecks are the checks between scheduler and units (architecture, "Invariants"). They hold for a run that was
+// drained: one that was given up leaves writes under way. The last counts of a lost node are lost with it: checks that
+// need them, or those of an excluded builder unit, are left out and named in Report.NotChecked.
 func unitChecks(r *Report, reg *core.Registers, sums counts) []Check {
 	sources := r.sourceCount()
 	c := reg.GetCounters()
 	b := newAccountSums(r, reg, sums)
 	r.NotChecked = b.listNotChecked()
-	here := b.presentCounts // what the nodes tell that are not lost
+	here := b.presentCounts
 	reading := uint64(r.RUs - len(b.excludedRUs))
-	open := here.Open - min(here.Open, here.ResultsOpen) // to a decision unit that stood still as the run ended
+	open := here.Open - min(here.Open, here.ResultsOpen) // results to a decision unit that hung when the run ended
 	out := []Check{
 		newCheck("MEPs built, by the scheduler = by the builder units", b.schedulerCounts.GetBuilt(),
 			b.builderCounts.MEPsBuilt),
@@ -121,8 +120,8 @@ func (r *Report) sourceCount() (sources uint64) {
 	return sources + uint64(r.RUs)*uint64(r.SourcesPerRU)
 }
 
-// refusalCount is how often the scheduler was told what cannot be: feedback, watermarks, tags. A command that came at
-// the wrong time is none.
+// refusalCount is how often the scheduler refused impossible feedback, watermarks and tags. A command that came at the
+// wrong time (NotNow) does not count.
 func refusalCount(c *core.Counters) (n uint64) {
 	for why, times := range c.GetRefused() {
 		if core.Reason(why) != core.NotNow {

@@ -8,22 +8,23 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// accountSums are the figures of a run in which builder units may have been excluded or lost. What an excluded one
-// counted is more than the scheduler knows of it, since outcomes that came too late are nobody's; what a lost one
-// counted is lost with it, but for what it told a while before. So both are compared for the others alone.
+// accountSums are the sums that the checks compare, in a run in which units may have been excluded or lost. An excluded
+// builder unit has counted more than the scheduler knows: it built MEPs whose outcomes came after the scheduler had
+// given them to other builder units. A lost one has taken its last counts with it. So scheduler and builder units are
+// compared for the other builder units alone.
 type accountSums struct {
 	report          *Report
 	excludedBUs     []string         // builder units that were ever excluded, by node
-	lostBUs         []string         // those of them that are lost
-	schedulerCounts *core.BUCounters // of the scheduler, on the others
-	builderCounts   counts           // what the nodes of the others tell of their builder units
-	presentCounts   counts           // what all nodes tell that are not lost
+	lostBUs         []string         // those of excludedBUs that are lost
+	schedulerCounts *core.BUCounters // counts of the scheduler for all builder units but excludedBUs
+	builderCounts   counts           // counts of the nodes without excludedBUs
+	presentCounts   counts           // counts of all nodes that are not lost
 
 	excludedRUs   []string // readout units that were ever excluded, by node
-	readoutCounts counts   // what the nodes of the others tell
+	readoutCounts counts   // counts of the nodes without excludedRUs
 }
 
-// newAccountSums sorts figures. Where no builder unit was ever excluded there is nothing to sort.
+// newAccountSums makes the sums of a run.
 func newAccountSums(r *Report, reg *core.Registers, sums counts) *accountSums {
 	b := &accountSums{
 		report:        r,
@@ -63,7 +64,7 @@ func newAccountSums(r *Report, reg *core.Registers, sums counts) *accountSums {
 	return b
 }
 
-// countsWithout adds up what all nodes have told but some.
+// countsWithout adds up the counters of all nodes but these.
 func countsWithout(all []NodeCounters, nodes map[string]bool) counts {
 	sums := map[string]uint64{}
 	for _, n := range all {
@@ -74,8 +75,8 @@ func countsWithout(all []NodeCounters, nodes map[string]bool) counts {
 	return countsOf(sums)
 }
 
-// mfpsCheck is the check of MFPs. What a readout unit has read that was lost is lost with it: then those of the MEPs
-// that were built are checked alone.
+// mfpsCheck is the check of MFPs. A lost readout unit has taken its count of MFPs with it: then the check is of the
+// MFPs of built MEPs alone.
 func (b *accountSums) mfpsCheck(c *core.Counters, sources, ahead uint64) Check {
 	placed := b.builderCounts.MFPsPlaced
 	if len(b.excludedRUs) > 0 {
@@ -86,25 +87,25 @@ func (b *accountSums) mfpsCheck(c *core.Counters, sources, ahead uint64) Check {
 		placed+(c.GetBuilt()-b.schedulerCounts.GetBuilt()+c.GetDiscarded()+c.GetRejected()+c.GetAbandoned())*sources+ahead)
 }
 
-// comparesOutput tells whether a shared-memory output can be compared with the scheduler's counts. Files are read back
-// instead.
+// comparesOutput says whether an output in shared memory can be compared with the scheduler's counts. Files are read
+// back instead (outputs).
 func (b *accountSums) comparesOutput() bool {
 	return b.report.Output != "" && b.report.RecordedOutput == nil && len(b.excludedBUs) == 0
 }
 
-// comparesFilter tells whether the filter's decisions can be compared with the scheduler's counts: a MEP that was given
-// to a second builder unit may have been judged by both.
+// comparesFilter says whether the filter's decisions can be compared with the scheduler's counts: not if a MEP may have
+// been given to a second builder unit, since both may have judged it.
 func (b *accountSums) comparesFilter() bool { return len(b.lostBUs) == 0 && len(b.excludedBUs) == 0 }
 
-// listNotChecked says, by name, what is left out of the accounts.
+// listNotChecked says what is left out of the accounts, for which nodes, and why: a clause each.
 func (b *accountSums) listNotChecked() (said []string) {
 	say := func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
 	reported := func(names []string) []string {
 		return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(b.report.Unreported, n) })
 	}
 	if len(b.report.Unreported) > 0 {
-		say("what %s counted of MFPs, bytes, chunks and tokens: no final report came from there, and what was told before "+
-			"is out of date; the scheduler's accounts stand for the MEPs", strings.Join(b.report.Unreported, ", "))
+		say("counts of MFPs, bytes, chunks and tokens at %s: no final report came from there, and earlier counts are "+
+			"out of date; the scheduler's accounts stand for the MEPs", strings.Join(b.report.Unreported, ", "))
 	}
 	if who := strings.Join(reported(b.excludedBUs), ", "); who != "" {
 		say("MEPs and MFPs as %s counted them, since they were excluded and their MEPs given to others: the scheduler's "+

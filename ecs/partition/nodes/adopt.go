@@ -9,8 +9,9 @@ import (
 	"ringlet/recording"
 )
 
-// Rejoin connects to the nodes of a view that an earlier control has made, and speaks with each; UnreachableNodes tells
-// who does not answer. Adopt or EnsureWatched begins to watch them. That control knew whether they were linked.
+// Rejoin connects to the nodes of a view that an earlier control made, and asks each for a report. If some do not
+// answer, UnreachableNodes names them from the error. linked says whether the earlier control had linked the nodes.
+// Call Adopt or EnsureWatched next, to watch the nodes.
 func (c *NodeSet) Rejoin(ctx context.Context, view *nodev1.View, linked bool) error {
 	c.view.Store(view)
 	c.linked.Store(linked)
@@ -22,7 +23,7 @@ func (c *NodeSet) Rejoin(ctx context.Context, view *nodev1.View, linked bool) er
 
 // EndScheduler ends the scheduler of a run that is over, if its node still has it.
 func (c *NodeSet) EndScheduler(number uint32) {
-	c.linked.Store(false) // nobody knows how it ended
+	c.linked.Store(false) // the run may have ended with broken links
 	r := c.NewRun(number)
 	if n, err := r.tagnetNode(); err == nil {
 		r.attachScheduler(n)
@@ -30,8 +31,8 @@ func (c *NodeSet) EndScheduler(number uint32) {
 	}
 }
 
-// Adopt takes up a run that an earlier control has begun at that time, with that key; where it has none on record nodes
-// may tell it.
+// Adopt takes up a run that an earlier control began. key is the run's key by its record; if the record has none, the
+// key comes from the nodes' reports.
 func (c *NodeSet) Adopt(number uint32, key []byte) (*Run, error) {
 	r := c.NewRun(number)
 	n, err := r.tagnetNode()
@@ -53,7 +54,7 @@ func (c *NodeSet) Adopt(number uint32, key []byte) (*Run, error) {
 	return r, nil
 }
 
-// reportedKey is the key of a run as its nodes tell it; zero where none does.
+// reportedKey is the key of a run by the reports of its nodes; zero if none has it.
 func reportedKey(reports []*nodev1.Report, number uint32) (k recording.Key) {
 	for _, rep := range reports {
 		if rep.GetRun() == number && len(rep.GetRunKey()) == len(k) {
@@ -63,8 +64,8 @@ func reportedKey(reports []*nodev1.Report, number uint32) (k recording.Key) {
 	return k
 }
 
-// SelfStopCause is why the nodes have ended, or end, the run without a control, and since when, as the first of
-// them tells; nil if none has.
+// SelfStopCause is why, and since when, nodes end the run because they missed the control: of the node that began
+// first. It is nil if none does.
 func (c *NodeSet) SelfStopCause() (first *nodev1.Cause) {
 	for _, rep := range c.Reports() {
 		if why := rep.GetStopped(); why != nil && (first == nil || why.GetAtUs() < first.GetAtUs()) {
@@ -74,8 +75,8 @@ func (c *NodeSet) SelfStopCause() (first *nodev1.Cause) {
 	return first
 }
 
-// EndedAt is when the run was over on the last of its nodes, by their clocks; zero if one cannot tell. Nodes without
-// which it went on are not asked.
+// EndedAt is when the run was over on the last of its nodes, by the nodes' clocks; zero if a node has not reported it.
+// Nodes that were lost or have withdrawn do not count.
 func (r *Run) EndedAt() time.Time {
 	var last int64
 	for _, n := range r.nodes {
@@ -91,9 +92,8 @@ func (r *Run) EndedAt() time.Time {
 	return time.UnixMicro(last)
 }
 
-// RunningAndMissing says on how many nodes the run goes on, of those that have told anything since they were rejoined,
-// and names who cannot tell any more how it ended: nodes without a report of it, and the scheduler. Nodes that are lost
-// to it are not asked.
+// RunningAndMissing returns, after a Rejoin, the number of nodes on which the run goes on, and the names of the nodes,
+// and of the scheduler, that cannot report any more how it ended. Nodes that are lost to the run do not count.
 func (r *Run) RunningAndMissing() (running int, missing []string) {
 	for _, n := range r.nodes {
 		rep := n.latestReport()

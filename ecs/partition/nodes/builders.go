@@ -13,12 +13,12 @@ type BuilderShare struct {
 
 	Discarded       uint64 `json:"meps_discarded"`
 	Skips           uint64 `json:"skips"`                            // places of cycles that stayed empty since it had no free slot
-	TimesLeftBehind uint64 `json:"left_behind"`                      // times that the others went on without it
+	TimesLeftBehind uint64 `json:"left_behind"`                      // times that the other builder units went on without it
 	Suspensions     uint64 `json:"suspensions" sum:"bu.suspensions"` // on purpose, by --debug-suspend-bus
 	SuspendedUs     uint64 `json:"suspended_us" sum:"bu.suspended_us"`
 }
 
-// fillBuilders fills the field of the report that tells of each builder unit, in the order of the view.
+// fillBuilders fills in the share of each builder unit, in the order of the view.
 func (r *reporter) fillBuilders(out *Report, bus []*core.BURegister) {
 	out.Builders = []BuilderShare{}
 	for _, n := range r.nodes {

@@ -8,8 +8,7 @@ import (
 	"ringlet/node/config"
 )
 
-// linksByCarrier counts links by their carrier. Both ends of each have counted it; where a node is dead only one has
-// told.
+// linksByCarrier counts links by their carrier. Both ends of a link count it, or only one if the other node is dead.
 func linksByCarrier(sums map[string]uint64) map[string]uint64 {
 	out := map[string]uint64{}
 	for name, ends := range sums {
@@ -20,7 +19,7 @@ func linksByCarrier(sums map[string]uint64) map[string]uint64 {
 	return out
 }
 
-// DescribeCarriers says which carriers brought the writes, for people: "quic", or "auto: 3 local, 0 stream".
+// DescribeCarriers says which carriers the links have: "quic", or "auto: 3 local, 0 stream".
 func (r *Report) DescribeCarriers() string {
 	if r.Network == "" {
 		return r.Transport

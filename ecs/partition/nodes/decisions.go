@@ -10,10 +10,10 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// Decisions are what the decision unit did, as it tells itself.
+// Decisions are the counts of the decision unit.
 type Decisions struct {
 	Node string `json:"node"`
-	// First is more than 0 where its process came back in the run: what the one before decided is lost with it.
+	// First is more than 0 if its process was replaced during the run: the counts of the one before are lost.
 	First               uint64     `json:"first" sum:"dec.first"`
 	Decided             uint64     `json:"decided" sum:"dec.decisions_accepted,dec.decisions_rejected,dec.decisions_failed,dec.decisions_timed_out"` // the sum of the next four
 	Accepted            uint64     `json:"accepted" sum:"dec.decisions_accepted"`
@@ -27,33 +27,33 @@ type Decisions struct {
 	ResultsLate         uint64     `json:"results_late" sum:"dec.results_late"`
 	ResultsDoubled      uint64     `json:"results_doubled" sum:"dec.results_doubled"`
 	ResultsImpossible   uint64     `json:"results_impossible" sum:"dec.results_ahead,dec.results_old_epoch,dec.results_stranger,dec.results_unmeant,dec.results_broken,dec.results_foreign,dec.results_early"`
-	ResultsUnsent       uint64     `json:"results_unsent"` // by builder units, that the decision unit has not got for certain
+	ResultsUnsent       uint64     `json:"results_unsent"` // by builder units: it is not certain that the decision unit got them
 	WaitUs              Quantiles4 `json:"wait_us"`        // from when the event is known to be triggered to its decision
 	// The parts of WaitUs, of events with a result that says how long the builder unit took.
-	BuildingUs Quantiles4 `json:"building_us"`               // to the last byte, with the result's way
-	JudgedUs   Quantiles4 `json:"judged_us"`                 // from its last byte to the result
+	BuildingUs Quantiles4 `json:"building_us"`               // until the event's last byte, and the way of the result
+	JudgedUs   Quantiles4 `json:"judged_us"`                 // from the last byte to the result
 	OrderingUs Quantiles4 `json:"ordering_us"`               // from the result to the decision
-	Unsplit    uint64     `json:"unsplit" sum:"dec.unsplit"` // in JudgedUs alone: a result cannot say so long a time
-	NodeLost   bool       `json:"lost,omitempty"`            // its node was lost: what it told last
-	// Readout is what the readout units heard of it, over all of them.
+	Unsplit    uint64     `json:"unsplit" sum:"dec.unsplit"` // in JudgedUs alone: their time is too long for a result's field
+	NodeLost   bool       `json:"lost,omitempty"`            // its node was lost: these are the last counts that it reported
+	// Readout sums the counts of all readout units.
 	Readout ReadoutDecisions `json:"readout"`
 }
 
-// ReadoutDecisions is what readout units heard of decisions, and what they gave up by them before the scheduler told
-// its outcome.
+// ReadoutDecisions are the decisions that readout units received, and the parts that they freed for them before the
+// scheduler released the MEP.
 type ReadoutDecisions struct {
 	Received         uint64 `json:"heard" sum:"ru.decisions_accepted,ru.decisions_rejected,ru.decisions_failed,ru.decisions_timed_out"` // decisions, by the readout units
-	NotReceived      uint64 `json:"missed" sum:"ru.decisions_missed"`                                                                   // numbers of events whose decision they were not told
-	Confirmed        uint64 `json:"told" sum:"dec.readout_told"`                                                                        // by the decision unit, of which it knows that they were heard
-	LeftOut          uint64 `json:"left_out" sum:"dec.readout_left_out"`                                                                // by it, since a readout unit was too slow
-	Unconfirmed      uint64 `json:"unheard" sum:"dec.readout_unheard"`                                                                  // of which it does not know
+	NotReceived      uint64 `json:"missed" sum:"ru.decisions_missed"`                                                                   // numbers of events whose decision they did not receive
+	Confirmed        uint64 `json:"told" sum:"dec.readout_told"`                                                                        // decisions that the decision unit knows to have arrived
+	LeftOut          uint64 `json:"left_out" sum:"dec.readout_left_out"`                                                                // decisions that it did not send, since a readout unit was too slow
+	Unconfirmed      uint64 `json:"unheard" sum:"dec.readout_unheard"`                                                                  // decisions of which it does not know whether they arrived
 	ForEndedReadouts uint64 `json:"ended" sum:"dec.readout_ended"`                                                                      // for readout units that had ended
 	MEPsFreed        uint64 `json:"meps_freed" sum:"ru.rejected_meps_freed"`
 	MFPsFreed        uint64 `json:"mfps_freed" sum:"ru.rejected_mfps_freed"`
 	BytesFreed       uint64 `json:"bytes_freed" sum:"ru.rejected_bytes_freed"`
 }
 
-// fillDecisions fills them in.
+// fillDecisions fills in the decisions, if there is a decision unit.
 func (r *reporter) fillDecisions(out *Report, sums map[string]uint64) {
 	if r.cfg.DecisionNode == "" {
 		return
@@ -94,7 +94,7 @@ func quantiles4(h *hdr.Histogram) Quantiles4 {
 // resultBytes is the size of a result on the wire.
 const resultBytes = 16
 
-// decisionChecks is the check of decisions: one for each event, and of each result what became of it.
+// decisionChecks are the checks of decisions: one for each event, and an outcome of each result.
 func (r *Report) decisionChecks(b *accountSums, reg *core.Registers, sums counts) []Check {
 	d := r.Decisions
 	switch {
@@ -122,7 +122,7 @@ func (r *Report) decisionChecks(b *accountSums, reg *core.Registers, sums counts
 			sums.ResultsTaken))
 }
 
-// whyResultsDiffer says why the results that were sent need not be those that were read; empty: nothing does.
+// whyResultsDiffer says why the number of results sent may differ from that of results read; empty: it may not.
 func (d *Decisions) whyResultsDiffer(b *accountSums) string {
 	switch {
 	case d.First > 0 || len(b.lostBUs) > 0 || len(b.excludedRUs) > 0:
@@ -134,8 +134,8 @@ func (d *Decisions) whyResultsDiffer(b *accountSums) string {
 	return ""
 }
 
-// readoutDecisionChecks is the check of what the readout units heard. What is left out has numbers without event among
-// it.
+// readoutDecisionChecks are the checks of the decisions that readout units received. The second one needs LeftOut to be
+// 0, since LeftOut counts event numbers without event, too.
 func (r *Report) readoutDecisionChecks(b *accountSums) (out []Check) {
 	d := r.Decisions
 	h := &d.Readout
@@ -152,8 +152,7 @@ func (r *Report) readoutDecisionChecks(b *accountSums) (out []Check) {
 	return out
 }
 
-// decisionsLost says that the process of the decision unit was lost: the others counted what they sent it, and what it
-// counted is lost.
+// decisionsLost says that the process of the decision unit was lost in the run, and its counts with it.
 func (r *Report) decisionsLost() bool {
 	return r.Decisions != nil && (r.Decisions.NodeLost || r.Decisions.First > 0)
 }

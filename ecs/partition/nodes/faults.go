@@ -16,37 +16,37 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// faults is the shell of the core that judges what breaks: it takes observations from any goroutine, and wakes who
-// waits.
+// faults is the shell of fault.Core: it takes observations from any goroutine, and closes a channel when the run must
+// end.
 type faults struct {
 	mu        sync.Mutex // guards what follows
 	core      *fault.Core
 	faulted   chan struct{}     // closed with the first fault that is not tolerated
-	isFaulted bool              // faulted is
-	onLoss    func(fault.Fault) // takes a unit out that the policy does without; nil outside of a run
+	isFaulted bool              // faulted is closed
+	onLoss    func(fault.Fault) // takes the units of a lost node out of the run; nil outside of a run
 
-	runNumber atomic.Uint32 // the run that the nodes were given last
+	runNumber atomic.Uint32 // the last run that was made
 }
 
 func newFaults(spawnsNodes bool) *faults {
 	return &faults{core: fault.New(spawnsNodes), faulted: make(chan struct{})}
 }
 
-// queryCore asks the core, one at a time.
+// queryCore calls a function of the core that returns a value, under the lock.
 func queryCore[T any](f *faults, question func(*fault.Core) T) T {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return question(f.core)
 }
 
-// updateCore tells the core something that has no answer.
+// updateCore calls a function of the core without result, under the lock.
 func (f *faults) updateCore(what func(*fault.Core)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	what(f.core)
 }
 
-// observe takes what somebody has seen of a component.
+// observe gives an observation to the core, and does what the core returns.
 func (f *faults) observe(x fault.Observation) {
 	if x.At.IsZero() {
 		x.At = time.Now()
@@ -65,12 +65,13 @@ func (f *faults) observe(x fault.Observation) {
 	}
 }
 
-// awakeTime is the time less that in which this process stood still.
+// awakeTime is fault.Core.AwakeTime.
 func (f *faults) awakeTime(now time.Time) time.Time {
 	return queryCore(f, func(c *fault.Core) time.Time { return c.AwakeTime(now) })
 }
 
-// tolerateLosses has losses tolerated from now on.
+// tolerateLosses has the loss policies apply from now on; lose is called, on its own goroutine, with each tolerated
+// loss.
 func (f *faults) tolerateLosses(lose func(fault.Fault)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,7 +79,7 @@ func (f *faults) tolerateLosses(lose func(fault.Fault)) {
 	f.core.BeginRun()
 }
 
-// clear forgets what broke and listens again; clearIfIgnoring does so only where the end of a run has silenced it.
+// clearIfIgnoring has faults count again after the end of a run, which ignores them; clear does so in any case.
 func (f *faults) clearIfIgnoring() {
 	if queryCore(f, (*fault.Core).IgnoresFaults) {
 		f.clear()
@@ -101,7 +102,7 @@ func (f *faults) Faulted() <-chan struct{} {
 	return f.faulted
 }
 
-// noteReport takes that a node has told something.
+// noteReport gives the node's process and the time of its report to the core.
 func (f *faults) noteReport(node string, rep *nodev1.Report) {
 	f.updateCore(func(c *fault.Core) {
 		process := ""
@@ -113,14 +114,15 @@ func (f *faults) noteReport(node string, rep *nodev1.Report) {
 	})
 }
 
-// isFinal says that the run which the nodes were given last is over for the one that tells this. Until a node begins a
-// run it tells of the one before: a final report of that says nothing.
+// isFinal says that a report is a node's final one of the last run. Before a node begins a run, its reports are still
+// those of the run before.
 func (f *faults) isFinal(rep *nodev1.Report) bool {
 	return rep.GetFinal() && rep.GetRun() == f.runNumber.Load()
 }
 
-// observeReport takes what a node says of itself, and of those to which it has lost its link. A node in Error, or
-// parked, names whoever is at fault. One that tells of a run that is over says nothing of its links.
+// observeReport makes observations of a report: a node in Error, or parked, names the component at fault, which may be
+// the node itself; and it lists the peers to which it has lost its link. A final report has none of these links.
+// present says that the report is of the present view.
 func (f *faults) observeReport(node string, rep *nodev1.Report, present bool) {
 	if st := rep.GetStatus(); present && queryCore(f, (*fault.Core).AcceptsReports) &&
 		(st.GetState() == fsm.Error.String() || st.GetParked()) {
@@ -131,7 +133,7 @@ func (f *faults) observeReport(node string, rep *nodev1.Report, present bool) {
 	}
 	for _, bad := range rep.GetBadPeers() {
 		x := peerObservation(node, bad)
-		x.Kind = fault.SelfReported // whoever says so goes on, and what that says of itself follows from it
+		x.Kind = fault.SelfReported // the reporting node goes on: later faults of its own follow from this one
 		f.observe(x)
 	}
 	for _, lost := range rep.GetLostPeers() {
@@ -144,7 +146,7 @@ func (f *faults) observeReport(node string, rep *nodev1.Report, present bool) {
 	}
 }
 
-// peerObservation is the word of a node on whoever is at fault.
+// peerObservation is the observation of a node's cause: of the node itself, or of the peer that it names.
 func peerObservation(node string, c *nodev1.Cause) fault.Observation {
 	x := fault.Observation{
 		Fault:      fault.FromCause(c),
@@ -158,7 +160,7 @@ func peerObservation(node string, c *nodev1.Cause) fault.Observation {
 	return x
 }
 
-// cause is what broke as far as is known now, or nil.
+// cause is the root cause as far as it is known now; nil if nothing broke.
 func (f *faults) cause() *fault.Error {
 	return asError(queryCore(f, func(c *fault.Core) *fault.Fault { return c.Cause(time.Now()) }))
 }
@@ -170,7 +172,7 @@ func asError(x *fault.Fault) *fault.Error {
 	return &fault.Error{Fault: *x}
 }
 
-// AwaitCause waits a moment for the closest witness and returns the cause, or nil if nothing broke.
+// AwaitCause waits until the cause is conclusive, 5 s at most, and returns it; nil if nothing broke.
 func (f *faults) AwaitCause() *fault.Error {
 	for began := time.Now(); !queryCore(f, func(c *fault.Core) bool { return c.IsConclusive(time.Since(began)) }); {
 		time.Sleep(10 * time.Millisecond)
@@ -178,7 +180,8 @@ func (f *faults) AwaitCause() *fault.Error {
 	return f.cause()
 }
 
-// untilFault makes a context that also ends, with errOtherFailed, so long after something broke or failed is closed.
+// untilFault returns a context that is also canceled, with errOtherFailed, a time after the first fault or after failed
+// is closed. Call the function to release it.
 func (f *faults) untilFault(ctx context.Context, failed <-chan struct{},
 	after time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -200,7 +203,7 @@ func (f *faults) untilFault(ctx context.Context, failed <-chan struct{},
 	return ctx, func() { close(over); watch.Wait(); cancel(nil) }
 }
 
-// ObserveProcessEnd takes that the process of a node has ended, from whoever started it.
+// ObserveProcessEnd observes that the process of a node has ended; the Spawner, which started it, says how.
 func (f *faults) ObserveProcessEnd(node, how string) {
 	x := fault.Observation{Kind: fault.ProcessEndSeen, Fault: fault.SeenByControl(node, fault.SubsystemProcess,
 		"its process "+how)}
@@ -210,12 +213,12 @@ func (f *faults) ObserveProcessEnd(node, how string) {
 	f.observe(x)
 }
 
-// Presence says whether a node is there, as far as is known.
+// Presence says whether a node is present, as far as the control knows.
 func (f *faults) Presence(node string) fault.Presence {
 	return queryCore(f, func(c *fault.Core) fault.Presence { return c.PresenceOf(node) })
 }
 
-// Losses are the nodes that the run goes on without since they are lost, each as its cause is known now.
+// Losses are the faults of the lost nodes that the run goes on without, each as its cause is known now.
 func (f *faults) Losses() []fault.Fault { return queryCore(f, (*fault.Core).Losses) }
 
 // MayExclude says why a node's builder unit cannot be taken out; nil if it can.
@@ -229,13 +232,13 @@ func (f *faults) InactiveBuilders() []string { return queryCore(f, (*fault.Core)
 // WasDegraded says whether a unit was lost or excluded at any time of the run.
 func (f *faults) WasDegraded() bool { return queryCore(f, (*fault.Core).WasDegraded) }
 
-// FaultOf makes a fault of an error: what struck meanwhile and brought it about, what nodes said with commands that
-// failed, or the error itself.
+// FaultOf finds the fault behind an error: a fault that struck meanwhile, else one that nodes returned with the
+// commands that failed, else the error itself. while is a clause with the circumstances.
 func (f *faults) FaultOf(err error, while string) *fault.Error {
 	said := commandObservations(nil, err, while)
 	select {
 	case <-f.Faulted():
-		// Before the run began nobody watches the nodes: what they said with their commands is all they said.
+		// Before the run begins, the answers to commands may be the only reports of their faults.
 		for _, x := range said {
 			if x.Kind == fault.SelfReported || x.Kind == fault.ReportedByPeer {
 				f.observe(x)
@@ -255,7 +258,7 @@ func (f *faults) FaultOf(err error, while string) *fault.Error {
 	return &fault.Error{Fault: fault.Fault{Component: ControlName, What: err.Error(), Evidence: while}}
 }
 
-// commandObservations appends what the *CommandErrors joined in err tell.
+// commandObservations appends an observation for each *commandError joined in err.
 func commandObservations(observations []fault.Observation, err error, while string) []fault.Observation {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range several.Unwrap() {

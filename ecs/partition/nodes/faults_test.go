@@ -124,7 +124,7 @@ func TestStuck(t *testing.T) {
 	}{
 		"outputs": {&core.Registers{InFlight: 3, Bus: holding}, "bu1, bu2", "3 MEPs have had no outcome for 30s"},
 		"outputs in a ring": {&core.Registers{InFlight: 3, Bus: holding, Tags: &tagnetv1.Depth{}}, "bu1, bu2",
-			"an output that nobody reads"},
+			"an output that is stuck or has no reader"},
 		"tags": {&core.Registers{Tags: &tagnetv1.Depth{Now: 2}}, "the ring",
 			"2 tags have not come round and 0 MEPs have had no outcome for 30s"},
 		"tags, and what waits for them": {&core.Registers{InFlight: 3, Bus: holding, Tags: &tagnetv1.Depth{Now: 1}},

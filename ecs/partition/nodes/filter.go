@@ -7,32 +7,32 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// Filter is what the filter said of the events that were built, as far as builder units have told.
+// Filter are the counts of the filter, by the last reports of the builder units.
 type Filter struct {
 	Filter           string  `json:"filter"`    // as configured
 	ByRegion         bool    `json:"by_region"` // it judged regions of interest
 	Accepted         uint64  `json:"accepted" sum:"bu.filter_accepted"`
 	Rejected         uint64  `json:"rejected" sum:"bu.filter_rejected"`
-	TimedOut         uint64  `json:"timed_out" sum:"bu.filter_timed_out"`             // it did not answer in time, and they passed
-	Failed           uint64  `json:"failed" sum:"bu.filter_failed"`                   // it could not judge them, and they passed
-	RejectedByRegion uint64  `json:"rejected_region" sum:"bu.filter_rejected_region"` // of the rejected: by their region of interest, so that they were not built
-	RejectedButKept  uint64  `json:"carried" sum:"bu.filter_carried"`                 // of the rejected: kept, since another event of their MEP is
-	MeanUs           float64 `json:"mean_us"`                                         // of the time for one event
+	TimedOut         uint64  `json:"timed_out" sum:"bu.filter_timed_out"`             // events that passed since the filter did not answer in time
+	Failed           uint64  `json:"failed" sum:"bu.filter_failed"`                   // events that passed since the filter could not judge them
+	RejectedByRegion uint64  `json:"rejected_region" sum:"bu.filter_rejected_region"` // rejected by their region of interest, and therefore not built
+	RejectedButKept  uint64  `json:"carried" sum:"bu.filter_carried"`                 // rejected, and kept since another event of their MEP is kept
+	MeanUs           float64 `json:"mean_us"`                                         // mean time for one event
 	MaxUs            uint64  `json:"max_us" sum:"bu.filter_longest_us"`
-	HeldUs           uint64  `json:"held_us" sum:"bu.filter_held_us"` // that built MEPs waited for a place before it, of all builder units
+	HeldUs           uint64  `json:"held_us" sum:"bu.filter_held_us"` // time that built MEPs waited for a place in its queue, summed over builder units
 
 	WaitUs     *Quantiles4      `json:"wait_us,omitempty"`   // from the last byte of an event until the filter had it
 	InFilterUs *Quantiles4      `json:"in_us,omitempty"`     // in the filter, for an event
-	Processes  *FilterProcesses `json:"processes,omitempty"` // where these judge
+	Processes  *FilterProcesses `json:"processes,omitempty"` // of a filter in processes
 }
 
-// FilterProcesses is what became of filter processes, and of their answers.
+// FilterProcesses are the counts of filter processes and of their answers.
 type FilterProcesses struct {
 	Attached         uint64 `json:"came" sum:"bu.filter_processes_came"`
 	Withdrawn        uint64 `json:"left" sum:"bu.filter_processes_left"`       // before the end of the run, in good order
 	Crashed          uint64 `json:"crashed" sum:"bu.filter_processes_crashed"` // they died
 	Hung             uint64 `json:"hung" sum:"bu.filter_processes_hung"`       // dismissed for not answering
-	BrokenMemory     uint64 `json:"broken" sum:"bu.filter_processes_broken"`   // dismissed for what stood in their memory
+	BrokenMemory     uint64 `json:"broken" sum:"bu.filter_processes_broken"`   // dismissed for invalid contents of their shared memory
 	AnswersLate      uint64 `json:"late" sum:"bu.filter_answers_late"`         // answers that came too late
 	AnswersDoubled   uint64 `json:"doubled" sum:"bu.filter_answers_doubled"`   // answers on events that had one
 	AnswersUnasked   uint64 `json:"unasked" sum:"bu.filter_answers_unasked"`   // answers on events that the process did not have
@@ -44,7 +44,7 @@ type FilterProcesses struct {
 // JudgedEvents is the number of events with a decision.
 func (f *Filter) JudgedEvents() uint64 { return f.Accepted + f.Rejected + f.TimedOut + f.Failed }
 
-// fillFilter fills in what the builder units have told of the filter.
+// fillFilter fills in the filter's counts, if there is a filter.
 func (r *Report) fillFilter(cfg *config.Completed, sums map[string]uint64, reports []*nodev1.Report) {
 	if cfg.Filter == "" {
 		return
@@ -69,8 +69,8 @@ func (r *Report) fillFilter(cfg *config.Completed, sums map[string]uint64, repor
 	r.Filter = f
 }
 
-// filterChecks holds the decisions against the scheduler's accounts: every event that was built has one, and every
-// event that was rejected, if the filter judged its region of interest.
+// filterChecks compare the filter's decisions with the scheduler's counts: every built event has a decision, and every
+// rejected one if the filter judges regions of interest.
 func (r *Report) filterChecks() []Check {
 	if r.Filter == nil {
 		return nil
@@ -87,23 +87,23 @@ func (r *Report) filterChecks() []Check {
 	}
 }
 
-// Backlog is what is left for a second filter when the run ends, and what that had done by then. What it does later it
-// says itself.
+// Backlog are the counts of the second filter when the run ends: the segments that are left for it, and those that it
+// had drained. Later the second filter reports by itself.
 type Backlog struct {
 	Bytes           uint64 `json:"bytes" sum:"bu.backlog_bytes"`
 	SegmentsLeft    uint64 `json:"segments" sum:"bu.backlog_segments"`   // not drained
 	OldestSegmentUs uint64 `json:"oldest_us" sum:"bu.backlog_oldest_us"` // age of the oldest of them
-	HeldUs          uint64 `json:"held_us" sum:"bu.backlog_held_us"`     // that events waited since it was full, of all builder units
+	HeldUs          uint64 `json:"held_us" sum:"bu.backlog_held_us"`     // time that events waited since it was full, summed over builder units
 	SegmentsDrained uint64 `json:"drained" sum:"bu.backlog_drained"`     // segments
 	Accepted        uint64 `json:"accepted" sum:"bu.backlog_accepted"`   // events, by the second filter
 	Rejected        uint64 `json:"rejected" sum:"bu.backlog_rejected"`
-	RejectedButKept uint64 `json:"rejected_kept" sum:"bu.backlog_carried"` // of the rejected ones: kept since another event of their MEP was
-	Passed          uint64 `json:"passed" sum:"bu.backlog_passed"`         // by time-out, failed, or found when it was started again
-	Copies          uint64 `json:"copies" sum:"bu.backlog_copies"`         // built twice and judged once
+	RejectedButKept uint64 `json:"rejected_kept" sum:"bu.backlog_carried"` // rejected, and kept since another event of their MEP is kept
+	Passed          uint64 `json:"passed" sum:"bu.backlog_passed"`         // by time-out, after a failure, or found at a restart
+	Copies          uint64 `json:"copies" sum:"bu.backlog_copies"`         // MEPs that were built twice, and judged once
 	Damaged         uint64 `json:"damaged" sum:"bu.backlog_damaged"`
 }
 
-// fillBacklog fills in what the builder units have told of the backlog.
+// fillBacklog fills in the counts of the backlog, if there is one.
 func (r *Report) fillBacklog(cfg *config.Completed, sums map[string]uint64) {
 	if cfg.DiskBacklog == 0 {
 		return

@@ -7,16 +7,16 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// HostTimes is how long packets were in the hosts of nodes, µs: from when the kernel had them until they were taken in.
-// It is the part of each step of a latency that is no network's (TagNet-farm §IV.D, table IV-3). A node with several
-// units counts for each of them.
+// HostTimes is how long packets waited in the hosts of nodes, in µs: from the kernel's time stamp until the process
+// read them. It is the part of each step of a latency that does not belong to the network (TagNet-farm §IV.D, table
+// IV-3). A node with several units counts for each of them.
 type HostTimes struct {
 	ReadoutUs  *Quantiles4 `json:"readout_us,omitempty"`
 	BuilderUs  *Quantiles4 `json:"builder_us,omitempty"`
 	DecisionUs *Quantiles4 `json:"decision_us,omitempty"` // of the node with the decision unit
 }
 
-// fillHostTimes fills it in.
+// fillHostTimes fills in the host times, if packets have the kernel's time stamps.
 func (r *Report) fillHostTimes(cfg *config.Completed, reports []*nodev1.Report) {
 	if !cfg.Debug.Stamps {
 		return

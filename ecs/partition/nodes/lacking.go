@@ -9,7 +9,8 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// missingReadouts says which readout units were gone for a part of the run, and what is missing for that.
+// missingReadouts lists the readout units that were gone for a part of the run, with the MEPs and events that lack
+// their fragments.
 func (r *reporter) missingReadouts(reports []*nodev1.Report, reg *core.Registers) (all []recording.UnitOutages) {
 	nodes := map[int]string{}
 	for _, m := range r.View().GetMembers() {
@@ -36,7 +37,7 @@ func (r *reporter) missingReadouts(reports []*nodev1.Report, reg *core.Registers
 	return all
 }
 
-// readoutOutages says when a readout unit was, as the scheduler knows it.
+// readoutOutages are the times in which a readout unit was gone, by the scheduler.
 func readoutOutages(reg *core.Registers, node string) (all []recording.Outage) {
 	for _, u := range reg.GetRus() {
 		if u.GetName() != node {

@@ -16,8 +16,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// LateCompletion is a run that is over and whose output nobody could read as a whole then: nodes were gone, and their
-// files with them.
+// LateCompletion completes the report of a closed run whose output could not be read as a whole, since some nodes were
+// gone and their files with them.
 type LateCompletion struct {
 	Identity *certs.Identity
 	Term     tagnet.Term
@@ -25,15 +25,15 @@ type LateCompletion struct {
 
 	Configuration  config.Completed // of the run, with its number
 	Key            []byte           // of the run
-	Names          []string         // its nodes, in the order of ranks
-	Unread         []string         // those of them that were not read
-	Report         *Report          // what it came to so far
-	ReadRegardless bool             // read even where no answer promises anything new: others are there than before
+	Names          []string         // the run's nodes, in the order of ranks
+	Unread         []string         // the nodes whose output was not read
+	Report         *Report          // of the run so far
+	ReadRegardless bool             // read even if expectsMore is false, since the members have changed
 }
 
-// Complete reads the output once more, where members of the cluster, which are there now, and this process can. Where
-// that tells of a node that was not read before, and of all that were, the report is completed with what is in the
-// files, and the verdict in every manifest. It returns nil if there is nothing new.
+// Complete reads the output once more, by the present members of the cluster and by this process. If it can now read
+// the output of a node in Unread, and still that of all others, it completes the report and the verdict in every
+// manifest. It returns nil if there is nothing new.
 func (l *LateCompletion) Complete(ctx context.Context, members map[string]cluster.Member) (*Report, error) {
 	if len(l.Key) != len(recording.Key{}) {
 		return nil, errors.New("the record does not have the key of the run, by which its files are known")
@@ -58,19 +58,19 @@ func (l *LateCompletion) Complete(ctx context.Context, members map[string]cluste
 	}
 	l.Report.completeWith(&r.cfg, read)
 	r.writeVerdicts(ctx, read, l.Report)
-	// its manifest did not take it: the next time does both
+	// a manifest did not take the verdict: the next attempt reads and writes again
 	if !isProperSubset(l.Report.RecordedOutput.UnreadNodes, l.Unread) {
 		return nil, ctx.Err()
 	}
 	return l.Report, nil
 }
 
-// retire has the nodes that were not read, and go on with the run, drop it: they stood still when it lost them, and
-// when it ended. What they hold open nobody can read.
+// retire tells nodes in Unread that still work on the run to drop it: such a node hung, was lost to the run, and hung
+// until after the run's end. Files that it holds open cannot be read.
 func (l *LateCompletion) retire(ctx context.Context, r *Run) {
 	ctx, cancel := context.WithTimeout(ctx, lostNodeTimeout)
 	defer cancel()
-	_ = r.forEach(func(n *member) error { // who does not answer is asked again by the next attempt
+	_ = r.forEach(func(n *member) error { // the next attempt asks a node again that does not answer
 		if !slices.Contains(l.Unread, n.name) {
 			return nil
 		}
@@ -83,9 +83,9 @@ func (l *LateCompletion) retire(ctx context.Context, r *Run) {
 	})
 }
 
-// expectsMore says whether answers may lead to more than was read before: a node that was not read has the run now, or
-// says that it has none and has told of no MEP; or there are more directories. Files may be large, and what is known of
-// them need not be read again to find that nothing is new.
+// expectsMore says whether reading may find more than before: a node in Unread now has a directory of the run, or says
+// that it has none and has built no MEP; or there are more directories. Otherwise large files would be read again to
+// find nothing new.
 func (l *LateCompletion) expectsMore(answers []outputAnswer) bool {
 	built := map[string]uint64{}
 	for _, w := range l.wantedOutputs() {
@@ -108,7 +108,7 @@ func (l *LateCompletion) expectsMore(answers []outputAnswer) bool {
 	return before == nil && len(directories) > 0 || before != nil && len(directories) > len(before.Hosts)
 }
 
-// completeWith closes the accounts with what was read since.
+// completeWith closes the accounts again, with the output that was read now.
 func (r *Report) completeWith(cfg *config.Completed, read *readBackOutput) {
 	before := r.RecordedOutput
 	r.fillOutput(cfg, read)
@@ -118,7 +118,7 @@ func (r *Report) completeWith(cfg *config.Completed, read *readBackOutput) {
 	r.closeAccounts()
 }
 
-// isProperSubset says that now names some of those before, not all, and nobody else.
+// isProperSubset says that now has fewer names than before, and only such that before has.
 func isProperSubset(now, before []string) bool {
 	other := func(n string) bool { return !slices.Contains(before, n) }
 	return len(now) < len(before) && !slices.ContainsFunc(now, other)
@@ -133,8 +133,8 @@ func (l *LateCompletion) wantedOutputs() []wantedOutput {
 	return wantedOutputsOf(&l.Configuration, l.Names, built)
 }
 
-// wantedOutputsOf are the builder units of a configuration whose nodes have these names, in the order of ranks, and
-// have built so much.
+// wantedOutputsOf are the builder units of a configuration. names are those of its nodes, in the order of ranks; built
+// is the number of MEPs that each node has built.
 func wantedOutputsOf(cfg *config.Completed, names []string, built map[string]uint64) (list []wantedOutput) {
 	for rank, role := range cfg.Roles() {
 		if role.BU != config.NoUnit && rank < len(names) {
@@ -144,7 +144,7 @@ func wantedOutputsOf(cfg *config.Completed, names []string, built map[string]uin
 	return list
 }
 
-// BuilderNames are the nodes with a builder unit, of names in the order of ranks.
+// BuilderNames are those of the names, which are in the order of ranks, whose nodes have a builder unit.
 func BuilderNames(cfg *config.Completed, names []string) (list []string) {
 	for _, w := range wantedOutputsOf(cfg, names, nil) {
 		list = append(list, w.node)
@@ -152,11 +152,12 @@ func BuilderNames(cfg *config.Completed, names []string) (list []string) {
 	return list
 }
 
-// lateAnswerTimeout is how long nodes may take to say where they have the output of a run that is over: one that comes
-// back may be busy.
+// lateAnswerTimeout bounds how long nodes may take to say where they have the output of a closed run: a node that has
+// just been restarted may be busy.
 const lateAnswerTimeout = 15 * time.Second
 
-// locateLateOutputs asks every node that is there, and this process. Nodes of the run that are not there are silent.
+// locateLateOutputs asks every connected node, and this process, where the output is. Nodes of the run that have not
+// joined get an answer with an error.
 func (r *outputs) locateLateOutputs(ctx context.Context, names []string) []outputAnswer {
 	ctx, cancel := context.WithTimeout(ctx, lateAnswerTimeout)
 	defer cancel()

@@ -24,28 +24,28 @@ import (
 	"ringlet/tagnet"
 )
 
-// member is a node as the control knows it.
+// member is the control's side of one node.
 type member struct {
 	// immutable
 	name       string
 	conn       *swapConn
 	client     nodev1.NodeClient
-	firstEntry *nodev1.Member // as it was when the node was connected; see entry
+	firstEntry *nodev1.Member // in the view, when the node was connected; see entry
 	term       *nodev1.Term   // of this control
-	faults     *faults        // hears what the node tells; nil: nobody does
+	faults     *faults        // gets the node's reports; nil in tests
 
-	newEntry atomic.Pointer[nodev1.Member] // where it is since another process has its place; nil: none has
+	newEntry atomic.Pointer[nodev1.Member] // in the view, since the node was readmitted; nil: it was not
 
-	unresponsive atomic.Bool // it did not answer, or not in time: nobody waits for it again
+	unresponsive atomic.Bool // it did not answer in time: later commands leave it out
 
 	mu             sync.Mutex // guards what follows
 	report         *nodev1.Report
 	reportReceived time.Time
-	watchReleased  bool   // nobody is to watch it any more
+	watchReleased  bool   // the NodeSet's watch has ended
 	stopWatch      func() // ends the watch of this node, and waits; nil: it is not watched
 }
 
-// entry is the place of the node in the view, and where it is now.
+// entry is the node's entry in the view, with its present address.
 func (m *member) entry() *nodev1.Member {
 	if at := m.newEntry.Load(); at != nil {
 		return at
@@ -59,8 +59,8 @@ func (m *member) latestReport() *nodev1.Report {
 	return m.report
 }
 
-// storeReport takes a report, unless a later one of the same run is there. Reports come by two ways, the watch and the
-// answer to a question, and what was told before the end of a run may arrive after its final report.
+// storeReport stores a report, unless it is stale. Reports come on two ways, by the watch and as an answer to a call,
+// so that one from before the end of a run may arrive after the final report.
 func (m *member) storeReport(r *nodev1.Report) {
 	if isStale(m.latestReport(), r) {
 		return
@@ -75,15 +75,15 @@ func (m *member) storeReport(r *nodev1.Report) {
 	}
 }
 
-// isStale tells that a report was made before the final one that is there, of the same run: a node that begins a run
-// again, or as another process, has begun it at another time.
+// isStale says that r was made before the final report there, of the same run. If the start times differ, the node has
+// begun the run again, for example in another process.
 func isStale(there, r *nodev1.Report) bool {
 	return there.GetFinal() && !r.GetFinal() && there.GetRun() == r.GetRun() &&
 		there.GetStartedAtUs() == r.GetStartedAtUs()
 }
 
-// commandOrder counts the commands of this process to any node: a node holds them to this order. It is one for all
-// partitions, since a term is the process's.
+// commandOrder numbers the commands of this process to all nodes: a node refuses one with a lower number than the last.
+// All partitions of the process share it, since they share the term.
 var commandOrder atomic.Uint64
 
 // command gives the node one command.
@@ -103,16 +103,15 @@ func (m *member) command(ctx context.Context, req *nodev1.CommandRequest) error 
 	return &commandError{Node: m.name, Command: req.GetCommand(), Err: err}
 }
 
-// retryTimeout is how long a command is given again whose connection broke: as long as a unit's session with its
-// scheduler may be broken, and a little more.
+// retryTimeout is how long a command is repeated whose connection broke: a little longer than a unit's session with its
+// scheduler may be without a stream.
 const (
 	retryTimeout  = 4 * time.Second
 	retryInterval = 100 * time.Millisecond
 )
 
-// retry repeats a call whose connection broke. Nobody knows whether such a command arrived, and a node obeys one twice
-// as it does once. A node whose process has ended is not called again for longer than retryTimeout; who knows of its
-// end ends ctx.
+// retry repeats a call whose connection broke, for at most retryTimeout. The command may have arrived or not, and a
+// node that gets it twice does it once. A caller that learns of the end of the node's process ends ctx earlier.
 func (m *member) retry(ctx context.Context, call func() error) error {
 	within, cancel := context.WithTimeout(ctx, retryTimeout)
 	defer cancel()
@@ -122,8 +121,8 @@ func (m *member) retry(ctx context.Context, call func() error) error {
 	})
 }
 
-// poll tries something again and again, so far apart, until it says that it is done, and why it failed if it did. When
-// ctx ends the last reason counts, why it was not done yet.
+// poll calls try, at this interval, until it is done, and returns its error. When ctx ends before, it returns the last
+// reason why try was not done.
 func poll(ctx context.Context, every time.Duration, try func() (done bool, why error)) error {
 	for {
 		done, why := try()
@@ -138,7 +137,7 @@ func poll(ctx context.Context, every time.Duration, try func() (done bool, why e
 	}
 }
 
-// A commandError is a command that a node did not carry out.
+// A commandError says that a node did not carry out a command.
 type commandError struct {
 	Node    string
 	Command nodev1.Command
@@ -150,23 +149,23 @@ func (e *commandError) Error() string {
 }
 func (e *commandError) Unwrap() error { return e.Err }
 
-// commandName is a command as people type it: that of COMMAND_PAUSE is pause.
+// commandName is a command as users type it: pause for COMMAND_PAUSE.
 func commandName(c nodev1.Command) string {
 	return strings.ToLower(strings.TrimPrefix(c.String(), "COMMAND_"))
 }
 
-// releaseNodes tells the nodes that nobody asks them for anything of this run any more: those that were told to end
-// may.
+// releaseNodes tells the nodes that the control needs nothing more of this run: nodes that were told to end may do so
+// now.
 func (r *Run) releaseNodes() {
 	ctx, cancel := context.WithTimeout(context.Background(), r.opts.timeoutFor(finalReportTryTimeout))
 	defer cancel()
-	_ = r.forEach(func(n *member) error { // who does not hear it ends in a while
+	_ = r.forEach(func(n *member) error { // a departing node that does not get this ends after its grace
 		_, err := n.client.Report(ctx, &nodev1.ReportRequest{Term: n.term, Done: true})
 		return err
 	})
 }
 
-// requestReport asks a node for its final report; a node that is gone keeps the last one it sent.
+// requestReport asks the node for a report and stores it. If the node does not answer, the last one stays.
 func (m *member) requestReport(ctx context.Context) error {
 	rep, err := m.client.Report(ctx, &nodev1.ReportRequest{Term: m.term})
 	if err != nil {
@@ -177,8 +176,9 @@ func (m *member) requestReport(ctx context.Context) error {
 	return nil
 }
 
-// Connect connects to the node services of these members, which are in the order of ranks, speaks with each and begins
-// to watch it. Where some do not answer before ctx ends, or refuse, UnreachableNodes tells which.
+// Connect connects to the node services of these members, which are in the order of ranks, waits for the first answer
+// of each, and begins to watch them. If some do not answer before ctx ends, or refuse, UnreachableNodes names them from
+// the error.
 func (c *NodeSet) Connect(ctx context.Context, members []cluster.Member) error {
 	if err := c.dial(entriesOf(&c.cfg, members)...); err != nil {
 		return err
@@ -190,7 +190,7 @@ func (c *NodeSet) Connect(ctx context.Context, members []cluster.Member) error {
 	return nil
 }
 
-// UnreachableNodes are the nodes that Connect or Rejoin did not come to speak with, and why, for each.
+// UnreachableNodes are the nodes without an answer in an error of Connect or Rejoin, with the reason for each.
 func UnreachableNodes(err error) map[string]string {
 	unreachable := map[string]string{}
 	var several interface{ Unwrap() []error }
@@ -206,7 +206,7 @@ func UnreachableNodes(err error) map[string]string {
 	return unreachable
 }
 
-// entriesOf are the places that members, in the order of ranks, have in the view of a configuration.
+// entriesOf are the entries of members, in the order of ranks, in the view of a configuration.
 func entriesOf(cfg *config.Completed, members []cluster.Member) (entries []*nodev1.Member) {
 	for rank, role := range cfg.Roles() {
 		m := members[rank]
@@ -224,7 +224,7 @@ func entriesOf(cfg *config.Completed, members []cluster.Member) (entries []*node
 	return entries
 }
 
-// dial connects to the services of nodes and makes them the next of the set.
+// dial connects to the services of nodes and appends the nodes to the set.
 func (c *NodeSet) dial(entries ...*nodev1.Member) error {
 	for _, m := range entries {
 		n, err := c.newMember(m)
@@ -263,8 +263,7 @@ func (o *Options) dialService(m *nodev1.Member) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// awaitAnswers speaks with every node for the first time, so that one that must not be spoken with is found and named
-// at once.
+// awaitAnswers waits for the first answer of every node, so that a node which refuses this control is known at once.
 func (c *NodeSet) awaitAnswers(ctx context.Context) error {
 	return c.forEach(func(n *member) error {
 		err := n.awaitAnswer(ctx)
@@ -273,7 +272,7 @@ func (c *NodeSet) awaitAnswers(ctx context.Context) error {
 	})
 }
 
-// awaitAnswer tries until the node answers; a refusal, by either side, ends it.
+// awaitAnswer asks until the node answers, or one side refuses the other's term or certificate.
 func (m *member) awaitAnswer(ctx context.Context) error {
 	return poll(ctx, retryInterval, func() (bool, error) {
 		rep, err := m.client.Report(ctx, &nodev1.ReportRequest{Term: m.term})
@@ -297,7 +296,7 @@ func (m *member) unreachableError(why string) error {
 		"its node service at "+m.entry().GetGrpcAddress()+why)}
 }
 
-// swapConn is the connection to the service of a node, which may be another process in the end.
+// swapConn is the connection to the service of a node, which another process may replace during a run.
 type swapConn struct {
 	conn atomic.Pointer[grpc.ClientConn]
 }
@@ -319,7 +318,7 @@ func (r *swapConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method 
 	return r.conn.Load().NewStream(ctx, desc, method, opts...)
 }
 
-// swap has calls go over another connection. Calls on the former connection end.
+// swap replaces the connection. Calls on the former one end with an error.
 func (r *swapConn) swap(to *grpc.ClientConn) { _ = r.conn.Swap(to).Close() }
 
 // Close closes the connection.

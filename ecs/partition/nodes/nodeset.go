@@ -32,32 +32,32 @@ import (
 // Options of a NodeSet.
 type Options struct {
 	Identity   *certs.Identity
-	Host       string // address to bind where the scheduler lives here, and to tell the nodes
-	TagnetPort int    // of that scheduler; 0 means any
-	// TagnetNode is the node on which the scheduler lives; empty: this process.
+	Host       string // address that a scheduler in this process binds, and that the nodes get
+	TagnetPort int    // TCP port of that scheduler; 0 means any
+	// TagnetNode is the node whose process runs the scheduler; empty: this process does.
 	TagnetNode string
 	Version    string
-	// Term of this control, which nodes and schedulers compare with that of others. They refuse one without a number
-	// once they have heard another.
+	// Term of this control. Nodes and schedulers refuse a term lower than the highest that they have seen; a term
+	// without a number is the lowest.
 	Term tagnet.Term
-	// ReadyTimeout is how long the nodes may take to appear and to become ready. Zero means 60 s.
+	// ReadyTimeout is how long the nodes may take to appear and to become Ready. Zero means 60 s.
 	ReadyTimeout time.Duration
-	// MinTimeout is how long a node may take for an answer at least. Zero: no longer than each question has by itself.
+	// MinTimeout is a lower bound for all time-outs of questions to nodes. Zero: each has its default.
 	MinTimeout time.Duration
-	// AddressOf tells at which address the node service of a node is now; empty: nobody knows. Nil: where it was.
+	// AddressOf returns the present address of a node's service; empty: not known. Nil: addresses never change.
 	AddressOf func(node string) string
-	// OnLost is told of a loss that the policy tolerates: the run goes on. Nil: nobody wants to know.
+	// OnLost is called with each loss that a policy tolerates: the run goes on. Nil: no call.
 	OnLost func(fault.Fault)
-	// SpawnsNodes says that the control starts processes of nodes that have ended by itself.
+	// SpawnsNodes says that the control itself restarts node processes that have ended.
 	SpawnsNodes bool
 	Log         *slog.Logger // nil: slog.Default
 }
 
-// timeoutFor is how long a question may take that has d by itself.
+// timeoutFor is the time-out of a question whose default is d.
 func (o *Options) timeoutFor(d time.Duration) time.Duration { return max(d, o.MinTimeout) }
 
-// NodeSet is the nodes of a partition as the control knows them, connected and watched. Its steps, Load to Dismiss, are
-// given by one goroutine; what it tells of the nodes may be read by any.
+// NodeSet is the control's side of the nodes of a partition: connected and watched. One goroutine calls its steps, Load
+// to Dismiss; any goroutine may call the methods that return the state of the nodes.
 type NodeSet struct {
 	// immutable after NewNodeSet
 	opts Options
@@ -67,14 +67,14 @@ type NodeSet struct {
 	// set by Connect or Rejoin
 	nodes []*member
 
-	*faults        // what broke, or is gone
-	watch   *watch // follows the nodes
+	*faults
+	watch *watch
 
 	view   atomic.Pointer[nodev1.View] // of the last Configure; nil before it
-	linked atomic.Bool                 // the nodes have the links of that view
+	linked atomic.Bool                 // the nodes have the links of view
 }
 
-// NewNodeSet makes a NodeSet without nodes for a configuration, which is complete.
+// NewNodeSet makes a NodeSet without nodes for a configuration.
 func NewNodeSet(opts Options, cfg config.Completed) *NodeSet {
 	if opts.Log == nil {
 		opts.Log = slog.Default()
@@ -87,10 +87,10 @@ func NewNodeSet(opts Options, cfg config.Completed) *NodeSet {
 	return c
 }
 
-// Configuration is what the NodeSet was made for.
+// Configuration is the one that the NodeSet was made for.
 func (c *NodeSet) Configuration() config.Completed { return c.cfg }
 
-// Names are those of the nodes, in the order of ranks.
+// Names are the names of the nodes, in the order of ranks.
 func (c *NodeSet) Names() []string {
 	names := make([]string, len(c.nodes))
 	for i, n := range c.nodes {
@@ -99,7 +99,7 @@ func (c *NodeSet) Names() []string {
 	return names
 }
 
-// Reports are the latest of each node, in the order of ranks; nil for one that has never told anything.
+// Reports are the last reports of the nodes, in the order of ranks; nil for a node without one.
 func (c *NodeSet) Reports() []*nodev1.Report {
 	reports := make([]*nodev1.Report, len(c.nodes))
 	for i, n := range c.nodes {
@@ -108,15 +108,15 @@ func (c *NodeSet) Reports() []*nodev1.Report {
 	return reports
 }
 
-// Status is what a node told last.
+// Status is the last report of a node, and its presence.
 type Status struct {
 	Member   *nodev1.Member
-	Report   *nodev1.Report // nil: nothing yet
-	Received time.Time      // by this process's clock
-	Presence fault.Presence // of the node
+	Report   *nodev1.Report // nil: none yet
+	Received time.Time      // of the report, by this process's clock
+	Presence fault.Presence
 }
 
-// Statuses is what every node told last, in the order of ranks.
+// Statuses are those of all nodes, in the order of ranks.
 func (c *NodeSet) Statuses() []Status {
 	statuses := make([]Status, len(c.nodes))
 	for i, n := range c.nodes {
@@ -128,14 +128,14 @@ func (c *NodeSet) Statuses() []Status {
 	return statuses
 }
 
-// AllPresent says that every node is there, as far as is known.
+// AllPresent says that no node is known to be gone or unresponsive.
 func (c *NodeSet) AllPresent() bool { return !slices.ContainsFunc(c.nodes, c.isUnavailable) }
 
-// View is who does what; nil before Configure.
+// View is the view of the last Configure; nil before it.
 func (c *NodeSet) View() *nodev1.View { return c.view.Load() }
 
-// ProcessEnded says that the process of a node at that address is known to have ended, and that nobody answers there
-// now.
+// ProcessEnded says that the process of a node at this address is known to have ended, and that no process accepts a
+// connection there now.
 func (c *NodeSet) ProcessEnded(node, address string) bool {
 	n, err := c.findMember(node)
 	if err != nil || n.entry().GetGrpcAddress() != address || !c.Presence(node).ProcessEnded {
@@ -149,12 +149,12 @@ func (c *NodeSet) ProcessEnded(node, address string) bool {
 	return false
 }
 
-// probeTimeout is how long an address may take to answer; one on the same network takes a millisecond.
+// probeTimeout bounds how long an address may take to accept a connection: 1 ms is usual on the same network.
 const probeTimeout = 200 * time.Millisecond
 
-// Load takes every node to NotReady, wherever it was.
+// Load takes every node to NotReady, from any state.
 func (c *NodeSet) Load(ctx context.Context) error {
-	// A node that an earlier control left in another state is brought to the one in which load can begin.
+	// A node that an earlier control left in another state goes to Offline first, where it takes load.
 	err := c.forEach(func(n *member) error {
 		if st := n.latestReport().GetStatus().GetState(); st == "" || st == "Offline" {
 			return nil
@@ -168,8 +168,8 @@ func (c *NodeSet) Load(ctx context.Context) error {
 	return c.commandTogether(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_LOAD})
 }
 
-// Configure makes a view of the nodes, which are NotReady, and takes each to Ready, with its memory and its links. The
-// number is that of the run if it is known; else 0.
+// Configure makes a view of the nodes, which are NotReady, and takes each to Ready, with its memory and its links. run
+// is the number of the run if it is known; else 0.
 func (c *NodeSet) Configure(ctx context.Context, run uint32) error {
 	cfg := c.cfg
 	cfg.RunNumber = run
@@ -188,21 +188,21 @@ func (c *NodeSet) Configure(ctx context.Context, run uint32) error {
 	return err
 }
 
-// Linked says that the nodes have their links, as Configure has made them, that no run has given them up, and that no
-// node tells since that one of them is down.
+// Linked says that the nodes have the links that Configure made: no run has given them up, and no node reports one as
+// down.
 func (c *NodeSet) Linked() bool {
 	return c.linked.Load() && !slices.ContainsFunc(c.nodes, func(n *member) bool { return linkDown(n.latestReport()) })
 }
 
-// linkDown says whether a node at rest tells that it has lost a link. The next run would end at once, or, where it
-// tolerates the loss, begin without the unit behind the link.
+// linkDown says whether a node in Ready reports a lost link. The next run would end at once, or, if a policy tolerates
+// the loss, begin without the unit behind the link.
 func linkDown(rep *nodev1.Report) bool {
 	st := rep.GetStatus()
 	return st.GetState() == fsm.Ready.String() &&
 		(st.GetParked() || st.GetDegraded() && fault.FromCause(st.GetCause()).Subsystem == fault.SubsystemTransport)
 }
 
-// MarkUnlinked has the nodes linked anew before they begin another run: others are to take part.
+// MarkUnlinked has the nodes configured again before the next run, since other nodes are to take part.
 func (c *NodeSet) MarkUnlinked() { c.linked.Store(false) }
 
 // AllInNotReady asks whether every node is NotReady, as Load and Clear leave it.
@@ -222,7 +222,7 @@ func (c *NodeSet) Unload(ctx context.Context) error {
 	return c.commandAll(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_UNLOAD})
 }
 
-// Clear takes every node that answers to NotReady after a fault, whatever state it is in, and forgets what broke.
+// Clear takes every node that answers to NotReady, from any state, and forgets the faults.
 func (c *NodeSet) Clear(ctx context.Context) error {
 	c.faults.updateCore((*fault.Core).IgnoreFaults)
 	defer c.faults.clear()
@@ -233,18 +233,18 @@ func (c *NodeSet) Clear(ctx context.Context) error {
 	}))
 }
 
-// isUnavailable says that a node is known to be gone, has left, or did not answer in time before: nobody waits for it
-// again.
+// isUnavailable says that a node is known to be gone, has withdrawn, or did not answer in time before: commands leave
+// it out.
 func (c *NodeSet) isUnavailable(n *member) bool { return n.unresponsive.Load() || c.isGone(n) }
 
-// isGone says that a node is known to be gone, or has left.
+// isGone says that a node is known to be gone, or has withdrawn.
 func (c *NodeSet) isGone(n *member) bool {
 	at := c.Presence(n.name)
 	return c.opts.hasNewAddress(n) || at.ProcessEnded || at.Gone != "" || at.Withdrawn != ""
 }
 
-// hasNewAddress says that the cluster has a node at another address than the set has: it is a process that was started
-// anew, and knows nothing of the set.
+// hasNewAddress says that the node has another address in the cluster than in the set: a new process, which does not
+// know the view.
 func (o *Options) hasNewAddress(n *member) bool {
 	if o.AddressOf == nil {
 		return false
@@ -253,15 +253,15 @@ func (o *Options) hasNewAddress(n *member) bool {
 	return at != "" && at != n.entry().GetGrpcAddress()
 }
 
-// commandAll gives every node a command and waits for all of them. The error joins a *commandError of each that did not
-// carry it out. A node that is lost meanwhile, and that the run goes on without, is waited for no longer.
+// commandAll gives every node a command and waits for all of them. The error joins a *commandError of each node that
+// did not carry it out. It stops waiting for a node that is lost to the run meanwhile.
 func (c *NodeSet) commandAll(ctx context.Context, req *nodev1.CommandRequest) error {
 	lost := func(n *member) bool { return c.Presence(n.name).Lost }
 	return c.forEach(untilGone(ctx, lost, func(ctx context.Context, n *member) error { return n.command(ctx, req) }))
 }
 
-// untilGone does something at a node, and waits for it no longer than until it is gone, which is no mistake of
-// anybody's: its connection waits for it to be there again, and so would the command.
+// untilGone wraps do so that it ends without error when the node is gone. Otherwise a command would wait for the gRPC
+// connection to a process that has ended.
 func untilGone(ctx context.Context, gone func(*member) bool,
 	do func(context.Context, *member) error) func(*member) error {
 	return func(n *member) error {
@@ -279,12 +279,12 @@ func untilGone(ctx context.Context, gone func(*member) bool,
 	}
 }
 
-// forEach does something at all nodes that are waited for, and joins what went wrong.
+// forEach calls do for all available nodes at the same time, and joins the errors.
 func (c *NodeSet) forEach(do func(*member) error) error {
 	return errors.Join(requestEach(slices.DeleteFunc(slices.Clone(c.nodes), c.isUnavailable), do)...)
 }
 
-// requestEach asks nodes at the same time, and gathers what each answers, in their order.
+// requestEach calls request for all nodes at the same time, and returns the results in their order.
 func requestEach[T any](nodes []*member, request func(*member) T) []T {
 	answers := make([]T, len(nodes))
 	var wg sync.WaitGroup
@@ -295,12 +295,12 @@ func requestEach[T any](nodes []*member, request func(*member) T) []T {
 	return answers
 }
 
-// errOtherFailed ends the wait for nodes that cannot get ready any more, because another one has failed.
+// errOtherFailed ends the wait for nodes that cannot become Ready because another one has failed.
 var errOtherFailed = errors.New("another node did not carry it out")
 
-// commandTogether is commandAll for the way up, where nodes wait for each other's links. When one did not carry out its
-// command, or something else struck, the others have fault.SessionWitnessTimeout to name a closer cause, and are then
-// waited for no longer: that they did not get ready is no fault of theirs.
+// commandTogether is commandAll for load, configure and start, where nodes wait for each other's links. If one fails,
+// for example since its memory is too small, the others cannot finish: they get fault.SessionWitnessTimeout to report a
+// closer cause, and their unfinished commands are no errors. It does the same after another fault.
 func (c *NodeSet) commandTogether(ctx context.Context, req *nodev1.CommandRequest) error {
 	failed := make(chan struct{})
 	var first sync.Once
@@ -323,7 +323,7 @@ func (c *NodeSet) commandTogether(ctx context.Context, req *nodev1.CommandReques
 	return nil
 }
 
-// Dismiss leaves the nodes at rest and closes the connections to them.
+// Dismiss takes the nodes to Offline, with complete outputs, and closes the connections.
 func (c *NodeSet) Dismiss() {
 	c.faults.updateCore((*fault.Core).IgnoreFaults)
 	ctx, cancel := context.WithTimeout(context.Background(), c.opts.timeoutFor(takeOfflineTimeout))
@@ -334,8 +334,7 @@ func (c *NodeSet) Dismiss() {
 	c.CloseConnections()
 }
 
-// CloseConnections closes the connections to the nodes and leaves them as they are: a control that comes later finds
-// them so.
+// CloseConnections closes the connections and leaves the nodes as they are, for a later control.
 func (c *NodeSet) CloseConnections() {
 	c.faults.updateCore((*fault.Core).IgnoreFaults)
 	c.watch.end()
@@ -344,11 +343,11 @@ func (c *NodeSet) CloseConnections() {
 	}
 }
 
-// takeOfflineTimeout bounds how long nodes may take to come to rest.
+// takeOfflineTimeout bounds how long nodes may take to go to Offline.
 const takeOfflineTimeout = 5 * time.Second
 
-// takeOffline takes a node to Offline, whatever state it is in; a node that is gone is none of its business. With
-// abandon it drops what it does; otherwise it completes its output.
+// takeOffline takes the node to Offline from any state: each state refuses the commands that it does not take. With
+// abandon the node drops the MEPs under way, otherwise it completes its output. A node that is gone is no error.
 func (m *member) takeOffline(ctx context.Context, abandon bool) error {
 	var errs []error
 	for _, c := range []nodev1.Command{
@@ -367,7 +366,7 @@ func (m *member) takeOffline(ctx context.Context, abandon bool) error {
 	return errors.Join(errs...)
 }
 
-// findMember finds a node by its name.
+// findMember finds a node of the set by its name.
 func (c *NodeSet) findMember(name string) (*member, error) {
 	for _, n := range c.nodes {
 		if n.name == name {
@@ -377,7 +376,7 @@ func (c *NodeSet) findMember(name string) (*member, error) {
 	return nil, fmt.Errorf("there is no node called %s", name)
 }
 
-// An outputError is an output that a node cannot write.
+// An outputError says that a node cannot write its output, or not have its inputs.
 type outputError struct {
 	Node    string
 	Problem string // a sentence
@@ -385,10 +384,9 @@ type outputError struct {
 
 func (e *outputError) Error() string { return fmt.Sprintf("on %s: %s", e.Node, e.Problem) }
 
-// CheckOutput asks the nodes whether their hosts allow what their units are to use, and those with builder units if
-// they can write the output of a run of that number, or of any with 0. It returns the highest number of a run that is
-// recorded there already, and a sentence of each that has little room. The error joins an *outputError of each that
-// cannot.
+// CheckOutput asks the nodes whether their units can open their live inputs and write their outputs, for a run of this
+// number, or 0 for any. It returns the highest number of a run that the output holds already, and a sentence for each
+// node with little room. The error joins an *outputError of each node that cannot.
 func (c *NodeSet) CheckOutput(ctx context.Context, run uint32) (last uint32, short []string, err error) {
 	var mu sync.Mutex // guards the results
 	err = c.forEach(func(n *member) error {
@@ -420,14 +418,13 @@ func (c *NodeSet) CheckOutput(ctx context.Context, run uint32) (last uint32, sho
 	return last, short, err
 }
 
-// usesHostResources tells whether the units of an entry use more of their host than its network and memory.
+// usesHostResources says whether the units of an entry use files or live inputs on their host.
 func usesHostResources(c *config.Completed, entry *nodev1.Member) bool {
 	return entry.GetBuilder() && c.WritesFiles() || entry.GetReadout() && c.HasLiveSources() ||
 		entry.GetName() == c.DecisionNode && c.DecisionOutput != ""
 }
 
-// CheckOutputAt asks members of the cluster, in the order of ranks, whether they can have the units of a configuration,
-// as CheckOutput does.
+// CheckOutputAt is CheckOutput for members of the cluster, in the order of ranks, that no NodeSet has connected.
 func CheckOutputAt(
 	ctx context.Context, id *certs.Identity, term tagnet.Term, cfg config.Completed, members []cluster.Member,
 ) error {
@@ -446,10 +443,10 @@ func CheckOutputAt(
 	return err
 }
 
-// TagnetNode is the node on which the scheduler lives; empty: this process.
+// TagnetNode is the node whose process runs the scheduler; empty: this process does.
 func (c *NodeSet) TagnetNode() string { return c.opts.TagnetNode }
 
-// Facts are what the nodes say of themselves, for Config.Check.
+// Facts are the machine facts in the nodes' reports, for Config.CheckNodes.
 func (c *NodeSet) Facts() []config.NodeFacts {
 	facts := make([]config.NodeFacts, len(c.nodes))
 	for i, rep := range c.Reports() {
@@ -464,7 +461,7 @@ func (c *NodeSet) Facts() []config.NodeFacts {
 	return facts
 }
 
-// RequestFacts asks members of the cluster what they have. Those that do not answer before ctx ends are left out.
+// RequestFacts asks members of the cluster for their facts. It leaves out those that do not answer before ctx ends.
 func RequestFacts(ctx context.Context, id *certs.Identity, term tagnet.Term,
 	members []cluster.Member) []config.NodeFacts {
 	c := NewNodeSet(Options{Identity: id, Term: term}, config.Completed{})
@@ -484,7 +481,7 @@ func RequestFacts(ctx context.Context, id *certs.Identity, term tagnet.Term,
 	return facts
 }
 
-// Describe is what people may want to know of a node.
+// Describe returns the facts of a node for the status tree: addresses, version, host.
 func (c *NodeSet) Describe(rank int) map[string]string {
 	n := c.nodes[rank]
 	rep := n.latestReport()
@@ -497,7 +494,7 @@ func (c *NodeSet) Describe(rank int) map[string]string {
 	return about
 }
 
-// Profile writes a profile of a node.
+// Profile writes a profile of a node; see node.ReadProfile.
 func (c *NodeSet) Profile(ctx context.Context, w io.Writer, name, kind string, length time.Duration) error {
 	n, err := c.findMember(name)
 	if err != nil {
@@ -506,10 +503,10 @@ func (c *NodeSet) Profile(ctx context.Context, w io.Writer, name, kind string, l
 	return node.ReadProfile(ctx, n.client, w, kind, length)
 }
 
-// maxSamplesBytes bounds a message of samples: one event may be that large.
+// maxSamplesBytes bounds a message of samples, which has at least one event.
 const maxSamplesBytes = 64 << 20
 
-// Builders are the names of the nodes with a builder unit that are there, in the order of ranks.
+// Builders are the names of the available nodes with a builder unit, in the order of ranks.
 func (c *NodeSet) Builders() (names []string) {
 	for _, n := range c.nodes {
 		if n.firstEntry.GetBuilder() && !c.isUnavailable(n) {
@@ -519,7 +516,7 @@ func (c *NodeSet) Builders() (names []string) {
 	return names
 }
 
-// Tap passes on a sample of what a node builds until ctx ends or the node cannot be heard, and returns why: never nil.
+// Tap passes on a sample of the events that a node builds until ctx or the stream ends, and returns why: never nil.
 func (c *NodeSet) Tap(ctx context.Context, name string, sel *tapv1.Selection, each func(*tapv1.Samples)) error {
 	n, err := c.findMember(name)
 	if err != nil {
@@ -537,8 +534,8 @@ func (c *NodeSet) Tap(ctx context.Context, name string, sel *tapv1.Selection, ea
 	return err
 }
 
-// Sample passes on counters of a node until it has sent all that was asked for, ctx ends, send fails or the node cannot
-// be heard, and returns why: nil where it has sent all.
+// Sample passes on samples of a node's counters until the node has sent all that q asks for, ctx or the stream ends, or
+// send fails. It returns nil if the node has sent all.
 func (c *NodeSet) Sample(ctx context.Context, q *samplev1.Question, send func(*samplev1.Samples) error) error {
 	n, err := c.findMember(q.GetNode())
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"ringlet/recording"
 )
 
-// Output is what a reader of the files found when the run was over.
+// Output is what the files of a run hold, as they were read back after the run.
 type Output struct {
 	Path              string            `json:"path"`      // as configured
 	Directory         string            `json:"directory"` // of this run
-	Hosts             []string          `json:"hosts"`     // that have some of it
+	Hosts             []string          `json:"hosts"`     // with files of the run
 	Segments          uint64            `json:"segments"`
 	MEPs              uint64            `json:"meps"`   // each once
 	Events            uint64            `json:"events"` // each once
@@ -25,9 +25,9 @@ type Output struct {
 	Copies            uint64            `json:"copies"` // MEPs that are there more than once
 	MissingEvents     []recording.Range `json:"missing"`
 	MissingMoreRanges uint64            `json:"missing_more,omitempty"` // ranges beyond those
-	Recovered         []string          `json:"recovered,omitempty"`    // what killed processes left
+	Recovered         []string          `json:"recovered,omitempty"`    // segments that killed processes had left open
 	Problems          []string          `json:"problems,omitempty"`
-	UnreadNodes       []string          `json:"unread,omitempty"` // nodes of which there may be more
+	UnreadNodes       []string          `json:"unread,omitempty"` // nodes that may have files that were not read
 	Merged            *recording.Merged `json:"merged,omitempty"`
 
 	streamMerged bool // a single file was made of one of several outputs
@@ -36,7 +36,8 @@ type Output struct {
 // maxMissingRanges is how many ranges of missing events a report lists.
 const maxMissingRanges = 100
 
-// closeOutput reads the files back and fills in what the report says of them, before the accounts are closed.
+// closeOutput reads the files back and fills them into the report, before the accounts are closed. It returns nil if
+// the run writes no files.
 func (r *outputs) closeOutput(out *Report, locate func(context.Context) []outputAnswer) *readBackOutput {
 	if !r.cfg.WritesFiles() || r.View() == nil || r.key == (recording.Key{}) {
 		return nil
@@ -47,7 +48,7 @@ func (r *outputs) closeOutput(out *Report, locate func(context.Context) []output
 	return rec
 }
 
-// fillOutput fills in what was read back.
+// fillOutput fills in the output that was read back.
 func (r *Report) fillOutput(cfg *config.Completed, rec *readBackOutput) {
 	o := &Output{
 		Path:        cfg.Output,
@@ -72,21 +73,21 @@ func (r *Report) fillOutput(cfg *config.Completed, rec *readBackOutput) {
 	if r.EventsFromFiles {
 		r.reconcileFigures(o.MEPs+meps, o.Events+events, rec.mepSet.EndEvent())
 	}
-	if o.MissingEvents = []recording.Range{}; events == 0 { // which events other programs have is not known
+	if o.MissingEvents = []recording.Range{}; events == 0 { // else other programs have events that are not in the files
 		gaps := rec.mepSet.Missing(r.EventsTriggered, maxMissingRanges)
 		o.MissingEvents, o.MissingMoreRanges = gaps.Ranges, gaps.UnlistedRanges
 	}
 	r.Output, r.OutputEvents, r.RecordedOutput = cfg.Output, o.Events+events, o
 }
 
-// IsIncomplete says that not all of the files could be read. What is in the single file is known, and its segments are
-// gone.
+// IsIncomplete says that not all files could be read. If the segments were merged, the single file replaces them and
+// problems do not count.
 func (o *Output) IsIncomplete() bool {
 	return o != nil && o.Merged == nil && !o.streamMerged && len(o.Problems) > 0
 }
 
-// CloseWithoutNodes reads the output once more where not all of it could be read, when all nodes have ended and this
-// process can read what they wrote: one that stood still had its files open before.
+// CloseWithoutNodes reads the output once more when all nodes have ended, if not all of it could be read: a node that
+// hung had its files open, and now this process can read them.
 func (r *Run) CloseWithoutNodes(out *Report) {
 	r.faults.updateCore((*fault.Core).IgnoreFaults)
 	out.Unmerged = false
@@ -96,9 +97,8 @@ func (r *Run) CloseWithoutNodes(out *Report) {
 	}))
 }
 
-// reconcileFigures corrects figures of a scheduler that was lost by what is in the files: meps with so many events, of
-// which the last is before end. What it had under way then was abandoned. One that is there counts each event once,
-// those that were written and not told too.
+// reconcileFigures corrects the last figures of a scheduler that was lost by the files: they hold meps MEPs with so
+// many events, and all event numbers are below end. The other events that were triggered count as abandoned.
 func (r *Report) reconcileFigures(meps, events, end uint64) {
 	if r.EventsBuilt < events {
 		r.MEPsBuilt, r.EventsBuilt = meps, events
@@ -108,14 +108,14 @@ func (r *Report) reconcileFigures(meps, events, end uint64) {
 	switch {
 	case known < r.EventsTriggered:
 		r.EventsAbandoned += r.EventsTriggered - known
-	case known > r.EventsTriggered: // what counted as abandoned before has been found, and more that was triggered since
+	case known > r.EventsTriggered: // the files have events that counted as abandoned, and some that were triggered later
 		found := min(r.EventsAbandoned, known-r.EventsTriggered)
 		r.EventsAbandoned -= found
 		r.EventsTriggered = known - found
 	}
 }
 
-// closeAccounts closes the accounts with what was read back, for the first time or again.
+// closeAccounts closes the accounts with the output that was read back, for the first time or again.
 func (r *Report) closeAccounts() {
 	r.Accounts = slices.DeleteFunc(r.Accounts, func(c Check) bool {
 		return c.Name == exactCheckName || c.Name == partialCheckName || strings.Contains(c.Name, streamCheckPrefix)
@@ -139,7 +139,7 @@ func (r *Report) closeAccounts() {
 	r.setVerdict()
 }
 
-// verdictFor is the end of a run as it stands in the manifest of a directory.
+// verdictFor is the verdict of the run for the manifest of a directory.
 func (r *Report) verdictFor(d *runDirectory) recording.Verdict {
 	v := recording.Verdict{
 		Verdict:               r.VerdictName,
@@ -167,24 +167,23 @@ const (
 	partialCheckName = "events built, and of them in the output"
 )
 
-// handedOutNote says what is left out of the accounts where the files have some of the MEPs and other programs the
-// rest.
+// handedOutNote is the note in NotChecked of a run that sends some MEPs to files and the others to other programs.
 const handedOutNote = "events in the output: what units had handed to other programs that did not end in " +
 	"good order is not known"
 
-// outputChecks holds the scheduler's accounts against the files. Where MEPs were given up, or given to a second builder
-// unit, files may hold what nobody told of in time; they never hold less than what was told.
+// outputChecks compare the scheduler's counts with the files. If MEPs were given up, or given to a second builder unit,
+// the check is not exact: files may hold more than the scheduler learned in time, but never less.
 func outputChecks(r *Report, exact bool) []Check {
 	switch {
 	case exact:
 		return append([]Check{newCheck(exactCheckName, r.EventsBuilt, r.OutputEvents)}, r.streamChecks()...)
 	case r.handsOut():
-		return nil // what builder units had handed out that are gone is not known
+		return nil // a lost builder unit has taken its count of events for other programs with it
 	}
 	return []Check{newCheck(partialCheckName, r.EventsBuilt, min(r.EventsBuilt, r.OutputEvents))}
 }
 
-// mergeOutputs makes the single file of a run's segments, of each output that is one.
+// mergeOutputs merges the segments of the run, for each output that is a single file.
 func (r *outputs) mergeOutputs(out *Report, rec *readBackOutput) {
 	switch {
 	case rec == nil || out.OutputEvents == 0:
@@ -202,8 +201,8 @@ func (r *outputs) mergeOutputs(out *Report, rec *readBackOutput) {
 	}
 }
 
-// mergeOutput makes a single file of what is in a directory, where this process can read it. That it cannot is said,
-// and harms nothing.
+// mergeOutput merges the segments in a directory into a single file, if this process can read all of them. If not, or
+// if merging fails, the segments stay and the report says how to merge them later.
 func (r *outputs) mergeOutput(out *Report, cfg config.Completed, rec *readBackOutput, dir string) *recording.Merged {
 	if !cfg.SingleFile() || out.OutputEvents == 0 {
 		return nil

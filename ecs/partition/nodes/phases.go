@@ -8,32 +8,32 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// BarrierHolder is a readout unit that entered the barrier last.
+// BarrierHolder is a readout unit that was the last to enter the barrier in some epochs.
 type BarrierHolder struct {
 	RU     int        `json:"ru"`
 	Node   string     `json:"node"`
-	Epochs int64      `json:"epochs"` // that it entered last
-	ByUs   Quantiles3 `json:"by_us"`  // after the last but one
+	Epochs int64      `json:"epochs"` // in which it entered last
+	ByUs   Quantiles3 `json:"by_us"`  // how much later than the last but one
 }
 
-// TimelineStep is one transfer of a readout unit in time, or a phase in which it had nothing to send.
+// TimelineStep is one transfer of a readout unit, or a phase in which it had nothing to send, with its times.
 type TimelineStep struct {
 	RU    int    `json:"ru"`
 	Epoch uint64 `json:"epoch"` // number of the phase; 0 where there are no phases
 	BU    int    `json:"bu"`    // -1: nothing was sent
-	MEP   uint64 `json:"mep"`   // the first
-	MEPs  uint32 `json:"meps"`  // whose parts went together
+	MEP   uint64 `json:"mep"`   // the first MEP of the transfer
+	MEPs  uint32 `json:"meps"`  // MEPs whose parts went together
 
-	// µs from the run's start by the control's clock to the step by the node's clock; stepNotSeen.
+	// µs from the run's start by the control's clock to the step by the node's clock, or stepNotSeen.
 	BeginUs    int64 `json:"begin_us"`    // the write was given to the network
-	SentUs     int64 `json:"sent_us"`     // it had its outcome
-	ReleasedUs int64 `json:"released_us"` // the phase was left
+	SentUs     int64 `json:"sent_us"`     // the write had its outcome
+	ReleasedUs int64 `json:"released_us"` // the readout unit left the phase
 }
 
-// stepNotSeen is the time of a step that did not come to it.
+// stepNotSeen is the time of something that did not happen in the step.
 const stepNotSeen = -1
 
-// fillPhases fills the fields of the report that tell of phases.
+// fillPhases fills in the phase skew, the barrier holders and the timeline.
 func (r *reporter) fillPhases(out *Report) {
 	out.BarrierHolders = []BarrierHolder{}
 	var reports []*nodev1.Report

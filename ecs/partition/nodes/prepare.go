@@ -15,8 +15,9 @@ import (
 	"ringlet/node/config"
 )
 
-// Prepare makes paths absolute, since nodes may run elsewhere, and fills in what the data decide: streams and slots. An
-// input must be in one of the places; nil means anywhere. It is read whole, until ctx ends.
+// Prepare makes the paths of a configuration absolute, since nodes have other working directories, and fills in streams
+// and slot size by the input, which it reads to its end. The input must be in one of the allowed places; nil means
+// anywhere.
 func Prepare(ctx context.Context, c *config.Completed, inputs *safeopen.AllowedPaths) error {
 	if err := prepareOutput(c); err != nil {
 		return fmt.Errorf("the output cannot be written: %w", err)
@@ -34,8 +35,8 @@ func Prepare(ctx context.Context, c *config.Completed, inputs *safeopen.AllowedP
 	return c.CheckBoards(boards)
 }
 
-// prepareFilter reads the file of the filter's detector, if there is one, makes its path absolute, and returns how many
-// boards there are. It must be in one of the places, as an input. Builder units read it once more, on their hosts.
+// prepareFilter reads the file of the filter's detector, if there is one, makes its path absolute, and returns the
+// number of boards. The file must be in one of the places, as an input. Builder units read it again on their hosts.
 func prepareFilter(c *config.Completed, places *safeopen.AllowedPaths) (boards int, err error) {
 	if c.FilterFile() == "" {
 		return 0, nil
@@ -55,7 +56,7 @@ func prepareFilter(c *config.Completed, places *safeopen.AllowedPaths) (boards i
 	return boards, err
 }
 
-// prepareOutput makes the paths of outputs absolute. Whether they can be written the nodes say, on their hosts.
+// prepareOutput makes the paths of outputs absolute. The nodes check on their hosts whether they can write them.
 func prepareOutput(c *config.Completed) error {
 	return c.MapPaths(func(path string) (string, error) {
 		abs, err := filepath.Abs(path)
@@ -66,8 +67,8 @@ func prepareOutput(c *config.Completed) error {
 	})
 }
 
-// CheckFiles says why the input of a configuration cannot be replayed, or the detector of its filter not be searched,
-// if it has them. It reads them as Prepare does.
+// CheckFiles says why the input or the filter's detector file of a configuration cannot be used; nil if they can. It
+// reads them as Prepare does.
 func CheckFiles(ctx context.Context, c config.Completed, places *safeopen.AllowedPaths) error {
 	boards, err := prepareFilter(&c, places)
 	if err != nil || c.GeneratesData() {
@@ -104,12 +105,12 @@ func prepareInput(ctx context.Context, c *config.Completed, inputs *safeopen.All
 	return fitSlots(c, event.MEPHeaderSize(needs.Division.Sources())+needs.MaxMEPBytes)
 }
 
-// maxDefaultSlot is the largest slot that a run takes unasked, in bytes. Recorded events may be a thousand times the
-// size of generated ones: with the same packing a MEP is then GB, takes longer than the barrier waits, and fills the
-// memory with slots.
+// maxDefaultSlot is the largest slot size, in bytes, that a run has without the setting slot-size. Recorded events may
+// be a thousand times larger than generated ones: with the same packing, a MEP then has GB, takes longer than
+// barrier-timeout, and the slots fill the memory.
 const maxDefaultSlot = 256 << 20
 
-// fitSlots sets the size of the slots for MEPs of up to need bytes.
+// fitSlots sets the slot size for MEPs of up to need bytes, or says why the one that is set does not fit.
 func fitSlots(c *config.Completed, need int) error {
 	if c.SlotSize == 0 && need > maxDefaultSlot {
 		return fmt.Errorf("with packing %d the largest MEP of %s needs %d bytes: lower packing to %d or less, or set "+
@@ -126,7 +127,7 @@ func fitSlots(c *config.Completed, need int) error {
 	return nil
 }
 
-// An InputError is an input that cannot be replayed at all.
+// An InputError says why an input cannot be replayed.
 type InputError struct{ Err error }
 
 func (e *InputError) Error() string {

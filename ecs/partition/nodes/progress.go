@@ -14,8 +14,8 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// nodeProgress counts what moves at a node while a run comes to its end there, as it told last: bytes placed there,
-// writes to others that have their outcome, MEPs, and bytes in its output.
+// nodeProgress sums the counters of a node that grow while a run ends there: bytes placed, writes with an outcome,
+// MEPs, and bytes in its output. While the sum changes, the node makes progress.
 func nodeProgress(rep *nodev1.Report) (n uint64) {
 	c := reportedCounts(rep)
 	n = c.BytesPlaced + c.WritesCompleted + c.OutputBytes + c.MEPsBuilt + c.MEPsIncomplete + c.MEPsDiscarded +
@@ -26,13 +26,13 @@ func nodeProgress(rep *nodev1.Report) (n uint64) {
 	return n
 }
 
-// outcomeCount counts the MEPs that have one.
+// outcomeCount is the number of MEPs with an outcome.
 func outcomeCount(c *core.Counters) uint64 {
 	return c.GetBuilt() + c.GetDiscarded() + c.GetRejected() + c.GetAbandoned()
 }
 
-// ProgressCount counts whatever moves while the run comes to its end: outcomes of MEPs, bytes placed, bytes in outputs,
-// nodes that are done. A stop waits for as long as it changes.
+// ProgressCount sums the counters that grow while the run ends: outcomes of MEPs and the nodes' counters of
+// nodeProgress. A stop does not time out while it changes.
 func (r *Run) ProgressCount() uint64 {
 	stats := r.LastStats()
 	n := outcomeCount(stats.GetCounters())
@@ -42,8 +42,8 @@ func (r *Run) ProgressCount() uint64 {
 	return n
 }
 
-// WaitReason says what the end of the run waits for, as a clause: MEPs without an outcome, and then nodes that are not
-// done.
+// WaitReason is a clause on what the end of the run waits for: MEPs without an outcome, then the end of live data, then
+// nodes without a final report.
 func (r *Run) WaitReason() string {
 	stats := r.LastStats()
 	if reg := stats.Registers; reg.GetInFlight() > 0 && core.State(reg.GetState()) != core.Drained {
@@ -74,7 +74,7 @@ func (r *Run) WaitReason() string {
 	return strings.Join(busy, "; ")
 }
 
-// unendedReadouts are the readout units with live sources that have not told yet where their data end.
+// unendedReadouts are the readout units with live sources that have not told the scheduler yet where their data end.
 func (r *Run) unendedReadouts(reg *core.Registers) (names []string) {
 	if !r.cfg.HasLiveSources() || core.State(reg.GetState()) != core.Draining {
 		return nil
@@ -97,14 +97,13 @@ func busyBuilders(reg *core.Registers) (names []string) {
 	return names
 }
 
-// drainStallTimeout is how long the end of a run may go without any progress, see Run.ProgressCount, before it is a
-// fault that names what it waits for. How long it takes while it moves, nobody bounds: an output may be large, its disk
-// slow, its nodes more than the machine has processors. A MEP has its outcome in less than a second elsewhere, and a
-// disk that confirms what was written last takes some.
+// drainStallTimeout is how long the drain of a run may go without progress (Run.ProgressCount) before it is a fault.
+// The time with progress has no bound, since an output may be large and its disk slow. Otherwise a MEP has its outcome
+// in less than 1 s, and an fsync of the last data takes some seconds.
 const drainStallTimeout = 30 * time.Second
 
-// stallFault is the fault of nodes that were told to stop, and at which nothing has moved for stopStallTimeout; nil if
-// that is not why ctx has ended.
+// stallFault is the fault of the nodes that have made no progress for stopStallTimeout after stop; nil if ctx has ended
+// for another reason.
 func (r *Run) stallFault(ctx context.Context) *fault.Error {
 	var still *stopwatch.StallError
 	if !errors.As(context.Cause(ctx), &still) {
@@ -120,7 +119,7 @@ func (r *Run) stallFault(ctx context.Context) *fault.Error {
 		fmt.Sprintf("told to stop, and %v: the run waits for %s", still, r.WaitReason()))}
 }
 
-// forcedStopFault is the fault of a node that stopped by force, since nothing had moved there for too long; nil if none
+// forcedStopFault is the fault of a node that stopped by force, since it had made no progress for too long; nil if none
 // did.
 func (r *Run) forcedStopFault() *fault.Error {
 	for _, n := range r.nodes {
@@ -137,19 +136,19 @@ func (r *Run) forcedStopFault() *fault.Error {
 	return nil
 }
 
-// Progress is how a run stands.
+// Progress is the state of a run in figures.
 type Progress struct {
 	Elapsed       time.Duration
-	Events        uint64   // built
-	Bytes         uint64   // of MFPs in complete MEPs
-	MEPsInFlight  uint64   // MEPs
-	ChunksResent  uint64   // chunks
+	Events        uint64 // built
+	Bytes         uint64 // of MFPs in complete MEPs
+	MEPsInFlight  uint64
+	ChunksResent  uint64
 	State         string   // of the scheduler
-	WaitReason    string   // what the end of the run waits for; empty while it is not to end
-	SilentSources []string // live sources of which no fragment has come
+	WaitReason    string   // what the end of the run waits for; empty while the run is not ending
+	SilentSources []string // live sources that have sent no fragment yet
 }
 
-// Progress tells how the run stands.
+// Progress asks the scheduler for its figures, and returns those of the run.
 func (r *Run) Progress() Progress {
 	reg := r.Stats().Registers
 	p := Progress{
@@ -169,16 +168,17 @@ func (r *Run) Progress() Progress {
 	return p
 }
 
-// stallCause names what a run that drains waits for. unended are readout units with live sources that have not ended.
+// stallCause is the fault of a drain without progress: what it waits for. unended are the readout units of
+// unendedReadouts.
 func stallCause(reg *core.Registers, unended []string) fault.Fault {
 	f := fault.Fault{Evidence: "seen by the scheduler"}
 	if reg.GetInFlight() == 0 && reg.GetTags().GetNow() == 0 && len(unended) > 0 {
 		f.Component, f.Subsystem = strings.Join(unended, ", "), "input"
-		f.What = fmt.Sprintf("the readout unit has not told for %v where its data end, while the run was to end",
+		f.What = fmt.Sprintf("the readout unit has not told the scheduler for %v where its data end, while the run was to end",
 			drainStallTimeout)
 		return f
 	}
-	if reg.GetTags().GetNow() > 0 { // a tag that has its window waits for no output
+	if reg.GetTags().GetNow() > 0 { // a tag does not wait for outputs
 		f.Component = "the ring"
 		f.What = fmt.Sprintf(
 			"%d tags have not come round and %d MEPs have had no outcome for %v while the run was to end; a readout unit "+
@@ -188,7 +188,7 @@ func stallCause(reg *core.Registers, unended []string) fault.Fault {
 	}
 	f.Component, f.Subsystem = strings.Join(busyBuilders(reg), ", "), node.SubsystemBuilder
 	f.What = fmt.Sprintf("%d MEPs have had no outcome for %v while the run was to end, and nothing else has moved; "+
-		"an output that nobody reads or that is stuck holds them up",
+		"an output that is stuck or has no reader holds them up",
 		reg.GetInFlight(), drainStallTimeout)
 	return f
 }

@@ -17,7 +17,7 @@ import (
 	"ringlet/recording"
 )
 
-// outputReader reads the output on a host: a node there, or this process.
+// outputReader reads the output on a host: a node there does, or this process.
 type outputReader interface {
 	readBack(ctx context.Context, cfg config.Completed, q *nodev1.RecordedRequest,
 		take func(*nodev1.RecordedResponse) error) error
@@ -47,7 +47,7 @@ func (m *member) conclude(ctx context.Context, cfg config.Completed, q *nodev1.C
 	return err
 }
 
-// localReader is this process, which reads what is on its own host when no node there can.
+// localReader is this process, which reads the output on its own host if no node there can.
 type localReader struct{}
 
 func (localReader) readBack(
@@ -60,25 +60,26 @@ func (localReader) conclude(_ context.Context, cfg config.Completed, q *nodev1.C
 	return node.WriteVerdict(cfg, q)
 }
 
-// outputs is the output of a run that is over, as it is read back from all hosts.
+// outputs reads the output of a run back from all hosts, when the run is over.
 type outputs struct {
 	*Run
-	returned []*member // nodes that were lost and are back, while the output is read
+	returned []*member // connections to restarted nodes, for the time of reading
 }
 
-// outputAnswer is what a reader says of where its host has an output.
+// outputAnswer is the answer of one reader: the directory of one output on its host.
 type outputAnswer struct {
-	output    int // among those that are files
+	output    int // index in Config.FileOutputs
 	reader    outputReader
-	name      string // of its node; empty for this process
-	directory *runDirectory
+	name      string        // of the reader's node; empty for this process
+	directory *runDirectory // nil: there is none, or err
 	err       error
 }
 
-// lostNodeTimeout bounds how long a node is asked that was lost in the run: it may be back, or stand still.
+// lostNodeTimeout bounds how long a node is asked that was lost in the run: it may be back, or hang.
 const lostNodeTimeout = 5 * time.Second
 
-// locateOutputs asks every node where it has written, once it writes there no more, and this process.
+// locateOutputs asks every node, and this process, for the directories of the run. A node answers when it has closed
+// its files.
 func (r *outputs) locateOutputs(ctx context.Context) []outputAnswer {
 	there, gone := make([]*member, len(r.nodes)), map[*member]bool{}
 	for i, n := range r.nodes {
@@ -98,7 +99,7 @@ func (r *outputs) locateOutputs(ctx context.Context) []outputAnswer {
 	return slices.Concat(append(list, r.locateOutput(ctx, "", localReader{}))...)
 }
 
-// locateOutput asks one reader, for each output.
+// locateOutput asks one reader for the directory of each output of files.
 func (r *outputs) locateOutput(ctx context.Context, name string, by outputReader) (list []outputAnswer) {
 	for i, cfg := range r.cfg.FileOutputs() {
 		directory, err := r.queryRecorded(ctx, by, cfg, true, nil)
@@ -113,8 +114,8 @@ func (r *outputs) locateOutput(ctx context.Context, name string, by outputReader
 	return list
 }
 
-// newMemberOf is a node that was lost in the run, where it is now: it may have been started anew, and has its disk
-// still.
+// newMemberOf connects to a node that was lost in the run at its present address: a restarted process can read what the
+// one before wrote. It returns n if the address has not changed.
 func (r *outputs) newMemberOf(n *member) *member {
 	if r.opts.AddressOf == nil {
 		return n
@@ -131,7 +132,7 @@ func (r *outputs) newMemberOf(n *member) *member {
 	return fresh
 }
 
-// closeReturned closes the connections to nodes that were started anew.
+// closeReturned closes the connections that newMemberOf made.
 func (r *outputs) closeReturned() {
 	for _, m := range r.returned {
 		_ = m.conn.Close()
@@ -139,7 +140,8 @@ func (r *outputs) closeReturned() {
 	r.returned = nil
 }
 
-// groupByDirectory sorts the answers by directory: nodes may share one, and any of them can read it.
+// groupByDirectory groups the answers by directory: nodes may share one, and then any of them can read it. It notes the
+// errors in out.
 func groupByDirectory(answers []outputAnswer, out *readBackOutput) (list []*runDirectory) {
 	known := map[string]*runDirectory{}
 	for _, a := range answers {
@@ -159,28 +161,28 @@ func groupByDirectory(answers []outputAnswer, out *readBackOutput) (list []*runD
 	return list
 }
 
-// readBackOutput is what was read back of a run's output, from all hosts.
+// readBackOutput is the output of a run as it was read back from all hosts.
 type readBackOutput struct {
 	directories    []*runDirectory
 	mepSet         *recording.MEPSet // of all directories
 	copies         uint64            // MEPs that are there more than once
 	foundBUs       map[uint32]bool   // builder units whose output was read and is closed
 	silentReasons  map[string]string // why a node could not say what it has recorded, by its name
-	unreadNodes    []string          // nodes of which there may be more, or whose manifest did not take the verdict
-	unreadWithMEPs []string          // those of them that have told of MEPs
+	unreadNodes    []string          // nodes that may have more, or whose manifest did not take the verdict
+	unreadWithMEPs []string          // nodes that may have more, and have built MEPs
 	problems       []string          // sentences
 	recovered      []string
 
-	cfg     config.Completed  // with the output alone
-	streams []*readBackOutput // each output of files, where a builder unit has several outputs; this is then their sum
+	cfg     config.Completed  // with this output alone
+	streams []*readBackOutput // if a builder unit has several outputs: those of files, of which this is the sum
 }
 
 // runDirectory is one directory of a run, which nodes may share.
 type runDirectory struct {
-	cfg          config.Completed // with the output alone
-	reader       outputReader     // who reads it
-	otherReaders []outputReader   // who could, too
-	nodes        []string         // who has it
+	cfg          config.Completed // with this output alone
+	reader       outputReader     // reads it
+	otherReaders []outputReader   // can read it, too
+	nodes        []string         // nodes that reported it
 	id           string
 	host         string
 	path         string
@@ -188,12 +190,12 @@ type runDirectory struct {
 	mepSet       *recording.MEPSet
 }
 
-// fileCloseTimeout bounds how long a node may take to close its files when the run is over: what is dirty must reach
-// the disk, and a disk may be slow. Those that are late are recovered later, and named.
+// fileCloseTimeout bounds how long nodes may take to close their files after the run, since dirty pages must reach a
+// disk that may be slow, and to read them back. The output of a node that is late is named, and read later.
 const fileCloseTimeout = 5 * time.Minute
 
-// readBack reads what the nodes have recorded: the accounts close with what is there, not with what was meant to be
-// there.
+// readBack reads the files that the nodes have written: the accounts close with what the files hold, and not with what
+// the nodes meant to write.
 func (r *outputs) readBack(ctx context.Context, locate func(context.Context) []outputAnswer,
 	wanted []wantedOutput) *readBackOutput {
 	ctx, cancel := context.WithTimeout(ctx, fileCloseTimeout)
@@ -210,7 +212,7 @@ func (r *outputs) readBack(ctx context.Context, locate func(context.Context) []o
 	return sum
 }
 
-// readOutput reads one output.
+// readOutput reads one output, from all directories.
 func (r *outputs) readOutput(ctx context.Context, cfg config.Completed, answers []outputAnswer,
 	wanted []wantedOutput) *readBackOutput {
 	out := &readBackOutput{
@@ -239,7 +241,7 @@ func (r *outputs) readOutput(ctx context.Context, cfg config.Completed, answers 
 	return out
 }
 
-// addOutput adds one of several outputs. A MEP that is in two of them is no copy.
+// addOutput adds one of several outputs to the sum. A MEP that is in two outputs is no copy.
 func (o *readBackOutput) addOutput(one *readBackOutput) {
 	o.streams = append(o.streams, one)
 	o.directories = append(o.directories, one.directories...)
@@ -260,7 +262,7 @@ func appendMissing(names, more []string) []string {
 	return names
 }
 
-// newSet makes an empty set of the MEPs of the run.
+// newSet makes an empty set for MEPs of the run.
 func (r *outputs) newSet() *recording.MEPSet {
 	if r.cfg.HasLiveSources() {
 		return recording.NewLiveMEPSet(r.cfg.Packing)
@@ -268,7 +270,7 @@ func (r *outputs) newSet() *recording.MEPSet {
 	return recording.NewMEPSet(r.cfg.Packing)
 }
 
-// readAny has a directory read by the first who can.
+// readAny has a directory read by the first of its readers that succeeds.
 func (r *outputs) readAny(ctx context.Context, d *runDirectory, out *readBackOutput) error {
 	for {
 		err := r.readDirectory(ctx, d, out)
@@ -279,7 +281,7 @@ func (r *outputs) readAny(ctx context.Context, d *runDirectory, out *readBackOut
 	}
 }
 
-// silentReason says in brackets why a node could not say what it has recorded, if that is known.
+// silentReason is the entry of silentReasons for a node, in brackets; empty if there is none.
 func (o *readBackOutput) silentReason(name string) string {
 	if text := o.silentReasons[name]; text != "" {
 		return " (" + text + ")"
@@ -291,7 +293,8 @@ func (o *readBackOutput) addProblem(format string, args ...any) {
 	o.problems = append(o.problems, fmt.Sprintf(format, args...))
 }
 
-// queryRecorded asks what is recorded on a host. The first answer makes the directory, each goes to take.
+// queryRecorded asks a reader for the run's directory of an output, and for its contents unless only is set. The first
+// message makes the directory; each goes to take, if that is not nil.
 func (r *outputs) queryRecorded(
 	ctx context.Context, by outputReader, cfg config.Completed, only bool, take func(*nodev1.RecordedResponse) error,
 ) (d *runDirectory, err error) {
@@ -315,7 +318,7 @@ func (r *outputs) queryRecorded(
 	return d, err
 }
 
-// readDirectory has a node recover and read a directory.
+// readDirectory has the directory's reader recover segments that were left open, and read the directory.
 func (r *outputs) readDirectory(ctx context.Context, d *runDirectory, out *readBackOutput) error {
 	limit := uint64(maxRunEvents)
 	if n := r.LastStats().GetCounters().GetEventsIssued(); n > 0 && !r.State().GivenUp && !r.lost {
@@ -334,7 +337,7 @@ func (r *outputs) readDirectory(ctx context.Context, d *runDirectory, out *readB
 	case err != nil:
 		return err
 	case full == nil:
-		return errors.New("it is not there any more")
+		return errors.New("the directory is not there any more")
 	}
 	for _, what := range problems {
 		out.addProblem("on host %s: %s", d.host, what)
@@ -347,15 +350,14 @@ func (r *outputs) readDirectory(ctx context.Context, d *runDirectory, out *readB
 	return err
 }
 
-// maxRunEvents is taken for more events than a run has, where its scheduler cannot tell how many were triggered: 1 MHz
-// for half a year.
+// maxRunEvents bounds event numbers if the scheduler cannot say how many were triggered: 1 MHz for half a year.
 const maxRunEvents = 1 << 44
 
 // wantedOutput is a builder unit that may have an output.
 type wantedOutput struct {
 	node  string
 	bu    uint32
-	built uint64 // MEPs, as far as the scheduler has told
+	built uint64 // MEPs, by the scheduler's last figures
 }
 
 // wantedOutputs are the builder units of the view.
@@ -367,8 +369,8 @@ func (r *outputs) wantedOutputs() []wantedOutput {
 	return wantedOutputsOf(&r.cfg, r.Names(), built)
 }
 
-// noteUnread notes the builder units of which nobody can say now what they have recorded, and names those that have
-// told of MEPs. One that has told of none and says that there is no output of it misses nothing.
+// noteUnread notes the builder units whose output was not found, and adds a problem for each that has built MEPs. A
+// builder unit without MEPs whose node answered that it has no output misses nothing.
 func (o *readBackOutput) noteUnread(wanted []wantedOutput, dir string) {
 	for _, w := range wanted {
 		if o.foundBUs[w.bu] || w.built == 0 && o.silentReasons[w.node] == "" {
@@ -384,7 +386,8 @@ func (o *readBackOutput) noteUnread(wanted []wantedOutput, dir string) {
 	}
 }
 
-// writeVerdicts writes the end of a run into the manifest of every directory. What does not take it counts as not read.
+// writeVerdicts writes the verdict of the run into the manifest of every directory. If that fails, the directory's
+// nodes count as unread, and the record is completed later.
 func (r *outputs) writeVerdicts(ctx context.Context, out *readBackOutput, report *Report) {
 	ctx, cancel := context.WithTimeout(ctx, concludeTimeout)
 	defer cancel()
@@ -405,9 +408,8 @@ func (r *outputs) writeVerdicts(ctx context.Context, out *readBackOutput, report
 	report.RecordedOutput.UnreadNodes = out.unreadNodes
 }
 
-// noteVerdictMissing notes that the manifest of a directory did not take the verdict: the directory is read and
-// concluded again when its builder units are there. Where none of them could even record that it writes there, it is
-// that of its nodes.
+// noteVerdictMissing notes the nodes of a directory whose manifest did not take the verdict as unread, so that it is
+// read and concluded again. If the manifest names no builder unit, they are the nodes that reported the directory.
 func (o *readBackOutput) noteVerdictMissing(d *runDirectory) {
 	var names []string
 	for _, b := range d.builders {
@@ -419,5 +421,5 @@ func (o *readBackOutput) noteVerdictMissing(d *runDirectory) {
 	o.unreadNodes = appendMissing(o.unreadNodes, names)
 }
 
-// concludeTimeout bounds how long the manifests of all hosts may take: each is a small file, synchronised.
+// concludeTimeout bounds how long writing the manifests of all hosts may take: each is a small file, with an fsync.
 const concludeTimeout = 30 * time.Second

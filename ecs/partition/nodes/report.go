@@ -19,7 +19,7 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// Report is what a run came to, as `ringlet run --json` prints it. docs/report.md says what each field means.
+// Report is the result of a run, as `ringlet run --json` prints it. docs/report.md says what each field means.
 type Report struct {
 	Version      string `json:"version"`
 	Run          uint32 `json:"run"`
@@ -28,20 +28,20 @@ type Report struct {
 	RUs          int    `json:"rus"`
 	BUs          int    `json:"bus"`
 	Transport    string `json:"transport"`
-	Network      string `json:"network,omitempty"` // between hosts, where links go by where the peer is
+	Network      string `json:"network,omitempty"` // carrier between hosts, if links within a host have another one
 	Discipline   string `json:"discipline"`
-	PhaseEnd     string `json:"phase_end"` // of the shift
+	PhaseEnd     string `json:"phase_end"` // what ends a phase of the shift
 	Barrier      string `json:"barrier"`
 	Packing      int    `json:"packing"`
-	SourcesPerRU int    `json:"streams"`            // sources of each readout unit; 0 where they have different numbers
-	Division     []int  `json:"division,omitempty"` // then: those of each
+	SourcesPerRU int    `json:"streams"`            // sources of each readout unit; 0 if their numbers differ
+	Division     []int  `json:"division,omitempty"` // if they differ: sources of each
 
 	Links map[string]uint64 `json:"links"` // by the carrier in effect
 
-	DurationS float64 `json:"duration_s"` // first token to last MEP; of live sources, and of a run that a fault ended: of the run
+	DurationS float64 `json:"duration_s"` // first token to last MEP; with live sources, or after a fault: of the whole run
 	EventsS   float64 `json:"events_s"`   // first token to last MEP, of any run
 	WallS     float64 `json:"wall_s"`     // from the start until the report was made
-	RateS     float64 `json:"rate_s"`     // what the rates are over: that, or the longer time that was meant
+	RateS     float64 `json:"rate_s"`     // the time that rates divide by: see rateDuration
 
 	EventsTriggered uint64 `json:"events_triggered"` // tokens were given for them
 	EventsBuilt     uint64 `json:"events_built"`
@@ -51,81 +51,81 @@ type Report struct {
 	MEPsBuilt       uint64 `json:"meps_built"`
 	MFPsRead        uint64 `json:"mfps_read" sum:"ru.mfps_read"`
 	MFPsPlaced      uint64 `json:"mfps_placed" sum:"bu.mfps_placed"`     // in complete MEPs
-	MFPsRejected    uint64 `json:"mfps_rejected" sum:"bu.mfps_rejected"` // in rejected MEPs: placed before they were
+	MFPsRejected    uint64 `json:"mfps_rejected" sum:"bu.mfps_rejected"` // in rejected MEPs: placed before the rejection
 	MFPsUnasked     uint64 `json:"mfps_unasked" sum:"bu.mfps_unasked"`   // in rejected MEPs: never asked for
-	BytesSpared     uint64 `json:"bytes_spared" sum:"bu.bytes_spared"`   // of those
+	BytesSpared     uint64 `json:"bytes_spared" sum:"bu.bytes_spared"`   // of MFPsUnasked
 	MFPsAbandoned   uint64 `json:"mfps_abandoned"`                       // read ahead of the last token, or without an outcome
 	BytesBuilt      uint64 `json:"bytes_built" sum:"bu.bytes_built"`
 
 	GoodputGbps float64 `json:"goodput_gbps"`
 	EventRateHz float64 `json:"event_rate_hz"`
 
-	ChunksSent       uint64 `json:"chunks_sent" sum:"link.chunks_sent"` // re-sent ones included
+	ChunksSent       uint64 `json:"chunks_sent" sum:"link.chunks_sent"` // with retransmissions
 	ChunksPlaced     uint64 `json:"chunks_placed" sum:"link.chunks_placed"`
 	ChunksDuplicate  uint64 `json:"chunks_duplicate" sum:"link.chunks_duplicate"`
 	ChunksLate       uint64 `json:"chunks_late" sum:"link.chunks_late"`
 	ChunksRefused    uint64 `json:"chunks_refused" sum:"link.chunks_refused"`
-	ChunksLost       uint64 `json:"chunks_lost"` // repeated, and only one of the two arrived
+	ChunksLost       uint64 `json:"chunks_lost"` // retransmitted, and only one copy arrived
 	ChunksResent     uint64 `json:"chunks_resent" sum:"link.chunks_resent"`
 	DatagramsSent    uint64 `json:"datagrams_sent" sum:"link.datagrams_sent"`
 	DatagramsDropped uint64 `json:"datagrams_dropped" sum:"link.datagrams_dropped"` // on purpose, by --debug-drop
 
 	BarrierShare   float64         `json:"barrier_share"` // of the readout units' time
 	BarrierUs      Quantiles3      `json:"barrier_us"`
-	PhaseSkewUs    Quantiles3      `json:"phase_skew_us"`    // first to enter the barrier to last, per epoch
-	BarrierHolders []BarrierHolder `json:"holders"`          // of the barrier, by how often
+	PhaseSkewUs    Quantiles3      `json:"phase_skew_us"`    // from the first readout unit in the barrier to the last, per epoch
+	BarrierHolders []BarrierHolder `json:"holders"`          // most epochs first
 	LatencyUs      Quantiles4      `json:"build_latency_us"` // token issued to MEP complete
 
 	Builders []BuilderShare `json:"builders"`          // in the order of the view
 	Sources  []SourceReport `json:"sources,omitempty"` // live ones, in the order of their ids
 
-	Decisions *Decisions `json:"decisions,omitempty"` // where there is a decision unit
-	HostTimes *HostTimes `json:"hosts,omitempty"`     // where the kernel's times of packets were asked for
+	Decisions *Decisions `json:"decisions,omitempty"` // nil: there is no decision unit
+	HostTimes *HostTimes `json:"hosts,omitempty"`     // nil: packets had no kernel time stamps
 
 	CPUSeconds      float64 `json:"cpu_s"` // of the nodes
 	CPUSecondsPerGB float64 `json:"cpu_s_per_gb"`
-	MaxRSSMB        float64 `json:"max_rss_mb"` // sum of the nodes' largest
+	MaxRSSMB        float64 `json:"max_rss_mb"` // sum of the nodes' maxima
 
 	VerdictName   string           `json:"verdict"`               // GOOD, DEGRADED, INCOMPLETE or ABORTED
 	VerdictReason string           `json:"verdict_why,omitempty"` // a sentence; empty where nothing was lost
-	Losses        []recording.Loss `json:"losses,omitempty"`      // of whom, and which setting allowed it
+	Losses        []recording.Loss `json:"losses,omitempty"`      // with the setting that allowed each
 
 	OnMissing       string   `json:"on_missing,omitempty"`       // of live sources
-	TolerateMissing string   `json:"tolerate_missing,omitempty"` // likewise, where it is not 0
+	TolerateMissing string   `json:"tolerate_missing,omitempty"` // of live sources, if it is not 0
 	Unreported      []string `json:"unreported,omitempty"`       // nodes that were lost before their final report
 
-	Degraded         bool                    `json:"degraded"`                                       // a unit was lost or excluded meanwhile
-	FirstLoss        *fault.Fault            `json:"first_loss,omitempty"`                           // of those that the policy tolerated
+	Degraded         bool                    `json:"degraded"`                                       // a unit was lost or excluded during the run
+	FirstLoss        *fault.Fault            `json:"first_loss,omitempty"`                           // the first tolerated loss of a node
 	InactiveBuilders []string                `json:"without,omitempty"`                              // nodes whose builder unit took no MEPs in the end
 	Leavers          []string                `json:"leavers,omitempty"`                              // nodes that were told to end
-	UnitOutages      []recording.UnitOutages `json:"lacking,omitempty"`                              // readout units that were gone, and what is missing for that
+	UnitOutages      []recording.UnitOutages `json:"lacking,omitempty"`                              // readout units that were gone for a time, and what is missing
 	EventsMarked     uint64                  `json:"events_marked,omitempty" sum:"bu.events_marked"` // built with missing fragments
-	GivenUp          bool                    `json:"given_up"`                                       // everything under way was dropped
+	GivenUp          bool                    `json:"given_up"`                                       // the MEPs under way were dropped
 	AccountingOK     bool                    `json:"accounting_ok"`
 	Accounts         []Check                 `json:"accounts"`
-	NotChecked       []string                `json:"not_checked,omitempty"` // what is left out of them, and why
-	EventsFromFiles  bool                    `json:"from_files,omitempty"`  // events, since the scheduler was lost
-	EndUnknown       bool                    `json:"untold,omitempty"`      // not everybody could tell how it ended
+	NotChecked       []string                `json:"not_checked,omitempty"` // what is left out of the accounts, and why
+	EventsFromFiles  bool                    `json:"from_files,omitempty"`  // event counts are of the files, since the scheduler was lost
+	EndUnknown       bool                    `json:"untold,omitempty"`      // a node or the scheduler could not report how the run ended
 	EndCause         string                  `json:"end_cause"`
 	Cause            *fault.Fault            `json:"cause,omitempty"`
 	BadInput         string                  `json:"bad_input,omitempty"`
-	BrokenSource     string                  `json:"broken_source,omitempty"` // why a live source could not go on; it was tolerated
+	BrokenSource     string                  `json:"broken_source,omitempty"` // why a live source failed; a setting tolerated it
 	RecordsSkipped   uint64                  `json:"records_skipped"`
-	Filter           *Filter                 `json:"filter,omitempty"`  // what it said of the events, where there is one
-	Backlog          *Backlog                `json:"backlog,omitempty"` // for a second filter, where there is one
+	Filter           *Filter                 `json:"filter,omitempty"`  // nil: there is no filter
+	Backlog          *Backlog                `json:"backlog,omitempty"` // nil: there is no second filter
 	Output           string                  `json:"output,omitempty"`
-	OutputEvents     uint64                  `json:"output_events,omitempty"`  // as a reader of the output finds them
-	RecordedOutput   *Output                 `json:"recorded,omitempty"`       // of files: what is in them
-	OutputBy         string                  `json:"output_by,omitempty"`      // which of several output streams gets a MEP
-	OutputStreams    []OutputStream          `json:"output_streams,omitempty"` // where a builder unit has several
+	OutputEvents     uint64                  `json:"output_events,omitempty"`  // that a reader of the output finds
+	RecordedOutput   *Output                 `json:"recorded,omitempty"`       // contents of the files; nil: no files
+	OutputBy         string                  `json:"output_by,omitempty"`      // how MEPs are divided among several output streams
+	OutputStreams    []OutputStream          `json:"output_streams,omitempty"` // if a builder unit has several
 	Unmerged         bool                    `json:"unmerged,omitempty"`       // the single file was not made; its segments are safe
 	Counters         []NodeCounters          `json:"counters"`
 	Scheduler        map[string]uint64       `json:"scheduler"` // its counters that are not 0
-	// readout unit after readout unit, each in order of beginning
+	// by readout unit, then in the order of beginning
 	Timeline []TimelineStep `json:"timeline,omitempty"`
 }
 
-// DescribeTraffic says who decided when a readout unit may send, for people.
+// DescribeTraffic names the discipline in words, with the end of a phase: "shift, barrier tournament".
 func (r *Report) DescribeTraffic() string {
 	switch {
 	case !config.Traffic{Discipline: r.Discipline}.DisciplineKind().Phases:
@@ -164,16 +164,17 @@ type reporter struct {
 	now ecsrun.State
 }
 
-// MakeReport closes the accounts of a run that is over on its nodes, by what was collected of them.
+// MakeReport makes the report of a run that is over on its nodes, from their last reports: it reads the output back,
+// closes the accounts, and writes the verdict into the manifests.
 func (r *Run) MakeReport() *Report { return (&reporter{r, r.State()}).report() }
 
 func (r *reporter) report() *Report {
 	now := &r.now
-	st := r.LastStats() // collected before nodes were
+	st := r.LastStats() // collected before the nodes' reports
 	out := r.newReport()
 	r.fillScheduler(out, st)
 	unknown := len(now.Missing) > 0
-	lost := r.lost && !now.GivenUp // else the reason to give up says why
+	lost := r.lost && !now.GivenUp // else the fault of GiveUp is the cause
 	out.EndUnknown, out.Cause = unknown || lost, now.Fault
 	if lost && !unknown && out.Cause == nil {
 		f := fault.SeenByControl(cmp.Or(r.tagnetName, ControlName), fault.SubsystemScheduler,
@@ -199,8 +200,8 @@ func (r *reporter) report() *Report {
 	switch {
 	case r.lost:
 		out.NotChecked = append(out.NotChecked,
-			"the scheduler's accounts, which were lost with it: what was under way as it told them for the last "+
-				"time counts as abandoned, but for what is in the files")
+			"the scheduler's accounts, which were lost with it: MEPs that were under way in its last report count as "+
+				"abandoned, unless the files have them")
 	case now.GivenUp:
 		out.Accounts = schedulerChecks(out, st.Registers)
 	default:
@@ -214,7 +215,7 @@ func (r *reporter) report() *Report {
 	return out
 }
 
-// fillScheduler fills in what the scheduler tells, and why the run ended.
+// fillScheduler fills in the scheduler's figures, and why the run ended.
 func (r *reporter) fillScheduler(out *Report, st core.Stats) {
 	ev, now := st.GetCounters(), &r.now
 	out.EventsTriggered, out.EventsBuilt = ev.GetEventsIssued(), ev.GetEventsBuilt()
@@ -230,16 +231,16 @@ func (r *reporter) fillScheduler(out *Report, st core.Stats) {
 	out.Degraded, out.InactiveBuilders, out.GivenUp = r.WasDegraded(), r.InactiveBuilders(), now.GivenUp
 }
 
-// noteEndUnknown says who cannot tell any more how the run ended, and what follows.
+// noteEndUnknown notes which nodes, or the scheduler, cannot report how the run ended.
 func (r *Report) noteEndUnknown(missing []string) {
 	r.NotChecked = append(r.NotChecked, "the end of the run was found when the control came back: "+
-		strings.Join(missing, ", ")+" can tell nothing of it any more")
-	if r.EventsTriggered == 0 { // the scheduler, whose figures these are, cannot tell
+		strings.Join(missing, ", ")+" can report nothing of it any more")
+	if r.EventsTriggered == 0 { // the scheduler did not report its figures
 		r.fillBuilt()
 	}
 }
 
-// fillBuilt fills in what was built where the scheduler cannot tell: no more than a reader of the output finds.
+// fillBuilt fills in the built MEPs and events without the scheduler's figures: those that the output holds.
 func (r *Report) fillBuilt() {
 	if r.RecordedOutput != nil {
 		r.MEPsBuilt, r.EventsBuilt = r.RecordedOutput.MEPs, r.RecordedOutput.Events
@@ -252,7 +253,7 @@ func (r *Report) fillBuilt() {
 	}
 }
 
-// newReport is a report of what the run was to be.
+// newReport makes a report with the configuration of the run.
 func (r *reporter) newReport() *Report {
 	c := &r.cfg
 	out := &Report{
@@ -282,7 +283,7 @@ func (r *reporter) newReport() *Report {
 	return out
 }
 
-// fillTimes fills in when the run began, and how long it took.
+// fillTimes fills in when the run began, and its durations.
 func (r *reporter) fillTimes(out *Report) {
 	st := r.LastStats()
 	if !r.now.Begun.IsZero() {
@@ -299,11 +300,11 @@ func (r *reporter) fillTimes(out *Report) {
 		out.DurationS = r.liveDuration(time.Unix(0, st.GetLastMepNs()), time.Now())
 	}
 	if (r.now.GivenUp || r.now.Fault != nil) && !r.now.Begun.IsZero() {
-		out.DurationS = time.Since(r.now.Begun).Seconds() // what it took, though nothing was built at its end
+		out.DurationS = time.Since(r.now.Begun).Seconds() // the whole run, though nothing was built at its end
 	}
 }
 
-// fillRates fills in what follows from what was built, and from the time and the processors that it took.
+// fillRates fills in goodput, event rate and processor time per GB.
 func (r *Report) fillRates() {
 	if d := r.RateS; d > 0 {
 		r.GoodputGbps = float64(r.BytesBuilt) * 8 / d / 1e9
@@ -314,19 +315,19 @@ func (r *Report) fillRates() {
 	}
 }
 
-// closeReport closes the accounts with what was read back, writes the end of the run into its manifests, and makes the
-// single file.
+// closeReport closes the accounts with the output that was read back, writes the verdict into the manifests, and makes
+// the single file.
 func (r *outputs) closeReport(out *Report, rec *readBackOutput) {
 	out.closeAccounts()
 	if rec != nil {
 		r.writeVerdicts(context.Background(), rec, out)
 		r.closeReturned()
 		r.mergeOutputs(out, rec)
-		out.setVerdict() // a single file that was not made counts
+		out.setVerdict() // again: it depends on whether the single file was made
 	}
 }
 
-// fillCounters adds up what the nodes told, and fills the fields of the report that come from it.
+// fillCounters adds up the nodes' counters, and fills the fields of the report that come from them.
 func (r *reporter) fillCounters(out *Report) counts {
 	var reports []*nodev1.Report
 	division, ahead := r.cfg.Division(), uint64(0)
@@ -354,7 +355,7 @@ func (r *reporter) fillCounters(out *Report) counts {
 	out.UnitOutages = r.missingReadouts(reports, r.LastStats().Registers)
 	out.MFPsAbandoned = out.MFPsRead - min(out.MFPsRead, out.MFPsPlaced+out.MFPsRejected+out.MFPsUnasked)
 	out.Links = linksByCarrier(all)
-	// Counted at the senders: each repetition made up for a loss, unless it arrived a second time.
+	// Each retransmission repaired a loss, unless the receiver counted it as a duplicate.
 	out.ChunksLost = out.ChunksResent - min(out.ChunksResent, out.ChunksDuplicate)
 	out.BarrierUs = quantiles(barriers)
 	if sums.ConductingUs > 0 {

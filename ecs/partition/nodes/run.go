@@ -16,26 +16,27 @@ import (
 	tagcore "ringlet/tagnet/core"
 )
 
-// Run is one run of a NodeSet: the shell of its machine, which carries out what that wants of nodes and scheduler. Step
-// says what; the actions are done by one goroutine at a time, and what is told of the run may be read by any.
+// Run is one run of a NodeSet: the shell of the run's machine (package run), which does the machine's actions at nodes
+// and scheduler. One goroutine at a time calls the actions; any goroutine may call Step and the methods that return the
+// state of the run.
 type Run struct {
 	*NodeSet
-	*scheduler // its end of the scheduler
-	*units     // who of the view takes part
+	*scheduler // the control's side of the scheduler
+	*units     // exclusion, loss, departure and readmission
 
-	// immutable once it begins
+	// immutable after Begin
 	log *slog.Logger     // of the NodeSet, with the number of this run
-	cfg config.Completed // likewise
-	key recording.Key    // tells this run from others of its number; zero before it begins
+	cfg config.Completed // of the NodeSet, with the number of this run
+	key recording.Key    // tells this run from others of the same number; zero before Begin
 
 	mu    sync.Mutex // guards what follows
 	state ecsrun.State
 
-	// owned by whoever carries actions out
+	// owned by the goroutine of the actions
 	stallDetector stopwatch.StallDetector
 }
 
-// NewRun makes the run of that number, which Begin begins: the NodeSet has been configured.
+// NewRun makes the run of that number, after Configure. Begin begins it.
 func (c *NodeSet) NewRun(number uint32) *Run {
 	r := &Run{
 		NodeSet: c,
@@ -57,7 +58,7 @@ func (c *NodeSet) NewRun(number uint32) *Run {
 	return r
 }
 
-// viewUnits are those of a view, and of the node with the decision unit.
+// viewUnits are the units of the nodes in a view; decides names the node with the decision unit, or is empty.
 func viewUnits(view *nodev1.View, decides string) (all []fault.Unit) {
 	for _, m := range view.GetMembers() {
 		all = append(all, fault.Unit{
@@ -70,13 +71,13 @@ func viewUnits(view *nodev1.View, decides string) (all []fault.Unit) {
 	return all
 }
 
-// NewKey draws the key of a run, by which its files are known.
+// NewKey draws the key of a run, which identifies its files.
 func NewKey() []byte {
 	k := recording.NewKey()
 	return k[:]
 }
 
-// SetKey gives the run a key that was drawn before, if it is one. Call it before Begin, which draws one otherwise.
+// SetKey sets the key of the run, if key has a key's length. Call it before Begin, which otherwise draws one.
 func (r *Run) SetKey(key []byte) {
 	if len(key) == len(r.key) {
 		r.key = recording.Key(key)
@@ -89,7 +90,7 @@ func (r *Run) Configuration() config.Completed { return r.cfg }
 // Number of the run.
 func (r *Run) Number() uint32 { return r.cfg.RunNumber }
 
-// Step has the machine of the run take what happens, and returns the run as it is then, and what is to be done.
+// Step gives an input to the machine of the run, and returns the state after it and the actions for the caller.
 func (r *Run) Step(in ecsrun.Input) (now ecsrun.State, do []ecsrun.Action) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,7 +98,7 @@ func (r *Run) Step(in ecsrun.Input) (now ecsrun.State, do []ecsrun.Action) {
 	return r.state, do
 }
 
-// State is how the run is.
+// State is the state of the run's machine.
 func (r *Run) State() ecsrun.State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,8 +107,7 @@ func (r *Run) State() ecsrun.State {
 
 func (r *Run) isEnding() bool { return r.State().Phase >= ecsrun.Draining }
 
-// Begin makes the scheduler and starts the nodes. On error nothing runs, but nodes may be in Error: NodeSet.FaultOf
-// finds the cause.
+// Begin makes the scheduler and starts the nodes. After an error some nodes may be in Error: FaultOf finds the cause.
 func (r *Run) Begin(ctx context.Context) error {
 	r.faults.clearIfIgnoring()
 	if r.key == (recording.Key{}) {
@@ -123,7 +123,7 @@ func (r *Run) Begin(ctx context.Context) error {
 	return r.goneBeforeStart()
 }
 
-// startCommand makes a command the one to start.
+// startCommand fills in the command start.
 func (r *Run) startCommand(req *nodev1.CommandRequest) *nodev1.CommandRequest {
 	r.scheduler.mu.Lock()
 	defer r.scheduler.mu.Unlock()
@@ -132,8 +132,8 @@ func (r *Run) startCommand(req *nodev1.CommandRequest) *nodev1.CommandRequest {
 	return req
 }
 
-// goneBeforeStart is the fault that a node was gone before it was told of the run, which does not tolerate that:
-// nothing would be built.
+// goneBeforeStart is the fault that a node was gone before it got the command start, and was not lost to the run:
+// without it nothing would be built. It is nil if there is no such node.
 func (r *Run) goneBeforeStart() error {
 	for _, n := range r.nodes {
 		if r.isUnavailable(n) && !r.Presence(n.name).HasLeftRun() {
@@ -146,7 +146,7 @@ func (r *Run) goneBeforeStart() error {
 	return nil
 }
 
-// Pause gives no new tokens and has every node rest.
+// Pause has the scheduler issue no tokens, and every node pause.
 func (r *Run) Pause(ctx context.Context) error {
 	if err := r.current().Pause(); err != nil {
 		return err
@@ -162,7 +162,7 @@ func (r *Run) Resume(ctx context.Context) error {
 	return r.current().Resume()
 }
 
-// CheckStall makes it a fault if the run is to end and nothing has moved for too long.
+// CheckStall observes a fault if the drain has made no progress for drainStallTimeout. Call it about twice a second.
 func (r *Run) CheckStall(now time.Time) {
 	reg := r.Stats().Registers
 	if r.stallDetector.Observe(r.faults.awakeTime(now), r.ProgressCount()) >= drainStallTimeout {
@@ -172,13 +172,13 @@ func (r *Run) CheckStall(now time.Time) {
 	}
 }
 
-// End has every node end the run and complete its output, and collects what they tell. It fails where something has
-// struck, or a node does not end.
+// End has every node end the run and complete its output, and collects their final reports. It fails if a fault has
+// struck, or if a node does not end.
 func (r *Run) End() (out ecsrun.Outcome, failed *fault.Error) {
 	if c := r.AwaitCause(); c != nil {
 		return out, c
 	}
-	r.Stats() // the accounts are closed where the run is drained, and the scheduler's node may be lost while nodes stop
+	r.Stats() // get the final figures now: the scheduler's node may be lost while the nodes stop
 	ctx, cancel := stopwatch.WithStallTimeout(context.Background(), stopStallTimeout, r.ProgressCount, nil)
 	defer cancel()
 	ctx, stop := r.faults.untilFault(ctx, nil, 0)
@@ -194,7 +194,7 @@ func (r *Run) End() (out ecsrun.Outcome, failed *fault.Error) {
 	return r.outcome(), r.forcedStopFault()
 }
 
-// outcome is what nodes tell of the end that have stopped.
+// outcome is the run's end by the reports of the stopped nodes.
 func (r *Run) outcome() (out ecsrun.Outcome) {
 	now := r.State()
 	why := r.SelfStopCause()
@@ -212,11 +212,11 @@ func (r *Run) outcome() (out ecsrun.Outcome) {
 	return out
 }
 
-// stopStallTimeout is how long nodes may go without any progress while they stop, see Run.ProgressCount: a little more
-// than a node gives itself, which can say why.
+// stopStallTimeout is how long the nodes may go without progress (Run.ProgressCount) while they stop. It is a little
+// longer than a node's own time-out: the node can say why.
 const stopStallTimeout = 65 * time.Second
 
-// NeverBegan is the report of a run that could not begin: by a fault, or because it was interrupted.
+// NeverBegan is the report of a run that did not begin, for the fault behind err, or since ctx was interrupted.
 func (r *Run) NeverBegan(ctx context.Context, err error, while string) *Report {
 	in := ecsrun.Input{Kind: ecsrun.Stop, Reason: ecsrun.EndInterrupted, At: time.Now()}
 	if ctx.Err() == nil {
@@ -229,7 +229,7 @@ func (r *Run) NeverBegan(ctx context.Context, err error, while string) *Report {
 	return r.MakeReport()
 }
 
-// Drop makes every node drop what it does, and collects what they tell. What they have written stays.
+// Drop makes every node drop the MEPs under way, and collects the final reports. Files that were written stay.
 func (r *Run) Drop() {
 	r.faults.updateCore((*fault.Core).IgnoreFaults)
 	r.linked.Store(false)
@@ -239,8 +239,7 @@ func (r *Run) Drop() {
 	if err := r.commandAll(ctx, stop); err != nil {
 		r.log.Info("not every node could be told to give up, or some had done so", "err", err)
 	}
-	// Nodes come first: what the scheduler gives up under one that is still at work looks to that like a mistake of its
-	// own.
+	// Nodes first: a node that still works would take the scheduler's abandon for a fault.
 	if s := r.current(); s != nil {
 		if err := s.Abandon(); err != nil {
 			r.log.Info("the scheduler could not be told to give up", "err", err)
@@ -250,10 +249,10 @@ func (r *Run) Drop() {
 	r.collectReports()
 }
 
-// giveUpTimeout bounds how long nodes may take to drop everything: they wait for nobody.
+// giveUpTimeout bounds how long nodes may take to drop the MEPs under way: they wait for nothing.
 const giveUpTimeout = 2 * time.Second
 
-// Collect collects what can still be told of a run that is over on its nodes.
+// Collect collects the reports of a run that is over on its nodes, from those that still answer.
 func (r *Run) Collect() {
 	r.linked.Store(false)
 	r.faults.updateCore((*fault.Core).IgnoreFaults)
@@ -268,11 +267,11 @@ func (r *Run) collectReports() {
 	}
 	most := finalReportTimeout
 	if r.State().GivenUp {
-		most = finalReportTryTimeout // it is over in any case
+		most = finalReportTryTimeout // no accounts depend on the reports
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), r.opts.timeoutFor(most))
 	defer cancel()
-	_ = r.forEach(func(n *member) error { // the others keep the last report they sent
+	_ = r.forEach(func(n *member) error { // the last report of a node that does not answer stays
 		if !r.awaitFinal(ctx, n) {
 			r.log.Warn("a node did not give its final report", "node", n.name)
 		}
@@ -280,8 +279,8 @@ func (r *Run) collectReports() {
 	})
 }
 
-// awaitFinal asks a node for its final report, and again while it does not answer: one that stands still for a moment
-// is not lost. Nobody waits for a process that has ended, nor for a node that the run has lost.
+// awaitFinal asks a node for its final report until it answers or ctx ends: a node that hangs for a moment is not lost.
+// It asks only once if the node's process has ended, the node is lost to the run, or the run was given up.
 func (r *Run) awaitFinal(ctx context.Context, n *member) bool {
 	return poll(ctx, retryInterval, func() (bool, error) {
 		each, cancel := context.WithTimeout(ctx, r.opts.timeoutFor(finalReportTryTimeout))
@@ -295,14 +294,14 @@ func (r *Run) awaitFinal(ctx context.Context, n *member) bool {
 	}) == nil
 }
 
-// accountsFinal tells that the accounts that a scheduler reported cannot change any more.
+// accountsFinal says that the figures that a scheduler reported cannot change any more.
 func accountsFinal(st tagcore.Stats) bool {
 	reg := st.Registers
 	return tagcore.State(reg.GetState()) == tagcore.Drained && reg.GetInFlight() == 0
 }
 
-// finalReportTryTimeout bounds how long a node may take to give its final report, which it has at hand;
-// finalReportTimeout, how long it is asked for it: as long as a run tolerates that a node is silent.
+// finalReportTryTimeout bounds one request for a node's final report, which the node has ready. finalReportTimeout
+// bounds all requests to it: as long as a run tolerates that a node is silent.
 const (
 	finalReportTryTimeout = 2 * time.Second
 	finalReportTimeout    = silenceTimeout

@@ -25,30 +25,30 @@ import (
 	tagcore "ringlet/tagnet/core"
 )
 
-// scheduler is a run's end of its scheduler, which lives on a node or in this process.
+// scheduler is the control's side of a run's scheduler, which runs in the process of a node or in this one.
 type scheduler struct {
 	// immutable
 	set      *NodeSet
 	log      *slog.Logger
 	cfg      *config.Completed // of the run
-	isEnding func() bool       // the run is to end
+	isEnding func() bool       // the run ends
 
 	// set when it is made
-	localHost  *member             // this process as a host of the scheduler; nil where that lives on a node
-	stopHost   func()              // ends that host; nil there, too
-	listener   *connlimit.Listener // of that host; nil there, too
-	endOnHost  func()              // ends the scheduler on its host; nil before it is made
-	isDraining bool                // it was told to issue no further MEP
-	lost       bool                // it was lost before its accounts were closed: what it told last is stale
+	localHost  *member             // connection to the scheduler's service in this process; nil: a node has it
+	stopHost   func()              // ends that service; nil: a node has it
+	listener   *connlimit.Listener // of that service; nil: a node has it
+	endOnHost  func()              // ends the scheduler; nil before it is made
+	isDraining bool                // the scheduler was told to issue no further MEP
+	lost       bool                // the scheduler was lost before its accounts were closed: lastStats is stale
 
 	mu            sync.Mutex       // guards what follows
 	sched         tagnet.Scheduler // nil until it is made
 	tagnetName    string           // of the node with the scheduler; empty: this process has it
-	tagnetAddress string           // of that scheduler
-	lastStats     tagcore.Stats    // what the scheduler told last
+	tagnetAddress string           // of the scheduler's service
+	lastStats     tagcore.Stats    // last figures of the scheduler
 }
 
-// startScheduler makes the TagNet scheduler of the view, on its node or here.
+// startScheduler makes the TagNet scheduler of the view, on its node or in this process.
 func (r *scheduler) startScheduler(ctx context.Context) error {
 	core, err := r.schedulerConfig()
 	if err != nil {
@@ -58,7 +58,7 @@ func (r *scheduler) startScheduler(ctx context.Context) error {
 	n := r.localHost
 	if r.set.opts.TagnetNode != "" {
 		n, err = r.tagnetNode()
-		name = r.set.opts.TagnetNode // else units ask for the control's certificate
+		name = r.set.opts.TagnetNode // if empty, units expect the control's certificate
 	} else if n == nil {
 		n, err = r.hostScheduler()
 	}
@@ -74,7 +74,7 @@ func (r *scheduler) startScheduler(ctx context.Context) error {
 	return nil
 }
 
-// hostScheduler serves a host for the scheduler in this process, and connects to it like to a node's.
+// hostScheduler serves the scheduler's host in this process, and connects to it as to a node's.
 func (r *scheduler) hostScheduler() (*member, error) {
 	lis, err := address.ListenTCP(net.JoinHostPort(r.set.opts.Host, strconv.Itoa(r.set.opts.TagnetPort)))
 	if err != nil {
@@ -98,7 +98,7 @@ func (r *scheduler) hostScheduler() (*member, error) {
 	return localHost, nil
 }
 
-// observePeerError takes what the scheduler tells of a unit.
+// observePeerError observes a unit that the scheduler reports as lost.
 func (r *scheduler) observePeerError(e *tagcore.UnitError) {
 	r.set.faults.observe(fault.Observation{Kind: fault.Disconnected, Fault: fault.Fault{
 		Component: e.Unit,
@@ -108,7 +108,6 @@ func (r *scheduler) observePeerError(e *tagcore.UnitError) {
 	}})
 }
 
-// schedulerConfig is the scheduler's configuration.
 func (r *scheduler) schedulerConfig() (c tagcore.Config, err error) {
 	if c.NoSlotPolicy, err = tagcore.ParsePolicy(r.cfg.EmptyPlace); err != nil {
 		return c, err
@@ -133,7 +132,7 @@ func (r *scheduler) schedulerConfig() (c tagcore.Config, err error) {
 	return c, nil
 }
 
-// Shutdown ends the scheduler wherever it lives, when the run has its report.
+// Shutdown ends the scheduler in whichever process it runs, when the run has its report.
 func (r *scheduler) Shutdown() {
 	if r.endOnHost != nil {
 		r.endOnHost()
@@ -141,8 +140,8 @@ func (r *scheduler) Shutdown() {
 	r.Close()
 }
 
-// Close ends a scheduler that lives here, or the session with one that lives on a node: a run that goes on
-// there may be adopted.
+// Close ends a scheduler in this process, or the session with one on a node: another control may adopt a run that goes
+// on there.
 func (r *scheduler) Close() {
 	if s := r.current(); s != nil {
 		s.Close()
@@ -169,8 +168,8 @@ func (r *scheduler) IsDrained() bool {
 	}
 }
 
-// Drain has no further MEP issued. On error, that of a scheduler which cannot be reached, it may be called again; once
-// it is done that does nothing.
+// Drain has the scheduler issue no further MEP. It fails if the scheduler cannot be reached: call it again then. After
+// a success it does nothing.
 func (r *scheduler) Drain() error {
 	if r.isDraining {
 		return nil
@@ -180,13 +179,13 @@ func (r *scheduler) Drain() error {
 	return err
 }
 
-// Stats are the scheduler's, or what it told last where it cannot be asked now.
+// Stats are the scheduler's present figures, or its last ones if it does not answer.
 func (r *scheduler) Stats() tagcore.Stats {
 	_ = r.refreshStats()
 	return r.LastStats()
 }
 
-// refreshStats asks the scheduler, if there is one, how the run stands.
+// refreshStats asks the scheduler, if there is one, for its figures.
 func (r *scheduler) refreshStats() error {
 	s := r.current()
 	if s == nil {
@@ -198,13 +197,13 @@ func (r *scheduler) refreshStats() error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if accountsFinal(st) || !accountsFinal(r.lastStats) { // who asked before may be answered after
+	if accountsFinal(st) || !accountsFinal(r.lastStats) { // answers to two goroutines may come in the wrong order
 		r.lastStats = st
 	}
 	return nil
 }
 
-// LastStats are what the scheduler told last: it is not asked, and so nobody waits for one that does not answer.
+// LastStats are the scheduler's last figures. It does not ask the scheduler, and so never waits.
 func (r *scheduler) LastStats() tagcore.Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -220,11 +219,11 @@ func (r *scheduler) current() tagnet.Scheduler {
 	return r.sched
 }
 
-// attachGrace is what the scheduler waits for units beyond the time that nodes have to come up: who is at fault for a
-// node that does not start is known by then.
+// attachGrace is how much longer than ReadyTimeout the scheduler waits for units to attach: if a node does not start,
+// the control has found the cause by then.
 const attachGrace = 5 * time.Second
 
-// createScheduler makes the scheduler on its host and takes it up.
+// createScheduler makes the scheduler on its host and attaches to it.
 func (r *scheduler) createScheduler(ctx context.Context, n *member, core tagcore.Config) error {
 	wait := r.set.opts.ReadyTimeout + attachGrace
 	if err := tagnet.BeginScheduler(ctx, n.conn, r.schedulerScope(), core, wait); err != nil {
@@ -235,14 +234,14 @@ func (r *scheduler) createScheduler(ctx context.Context, n *member, core tagcore
 	return nil
 }
 
-// attachScheduler speaks with a scheduler that has begun on its host.
+// attachScheduler opens the control's session with a scheduler on its host.
 func (r *scheduler) attachScheduler(n *member) {
 	scope := r.schedulerScope()
 	sched := tagnet.NewRemote(n.conn, tagnet.RemoteConfig{
 		Scope: scope, OnIncident: r.observePeerError, MinCallTimeout: r.set.opts.MinTimeout,
 		OnGone: func(err error) {
 			if r.isEnding() && accountsFinal(r.LastStats()) {
-				return // it has told all that it had to
+				return // the control has its final figures
 			}
 			r.set.faults.observe(fault.Observation{Kind: fault.Disconnected,
 				Fault: fault.SeenByControl(n.name, fault.SubsystemScheduler,
@@ -261,7 +260,8 @@ func (r *scheduler) attachScheduler(n *member) {
 	}
 }
 
-// endSchedulerTimeout bounds how long the end of a scheduler on a node may take; a node that is gone took it along.
+// endSchedulerTimeout bounds how long the end of a scheduler on a node may take. A node that is gone took its scheduler
+// with it.
 const endSchedulerTimeout = 2 * time.Second
 
 func (r *scheduler) schedulerScope() tagnet.Scope {
@@ -273,8 +273,8 @@ func (r *scheduler) schedulerScope() tagnet.Scope {
 	}
 }
 
-// schedulerAnswers says whether the scheduler answers. A question that is lost on the way to a node which answers
-// otherwise is asked again for a while: only the node itself can say that it has no such scheduler.
+// schedulerAnswers says whether the scheduler answers. While its node responds, it repeats the question for
+// retryTimeout: a connection may have broken, and only the node itself can say that the scheduler is gone.
 func (r *scheduler) schedulerAnswers() bool {
 	n, err := r.tagnetNode()
 	if err != nil {
@@ -289,7 +289,7 @@ func (r *scheduler) schedulerAnswers() bool {
 	}) == nil
 }
 
-// tagnetNode finds the node on which it lives.
+// tagnetNode finds the node whose process runs the scheduler.
 func (r *scheduler) tagnetNode() (*member, error) {
 	n, err := r.set.findMember(r.set.opts.TagnetNode)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"ringlet/source"
 )
 
-// LiveSources are those of a configuration in effect, in the order of their ids; none, if its data are not live.
+// LiveSources are the live sources of a configuration, in the order of their ids; nil if its data are not live.
 func LiveSources(cfg config.Completed) (out []figures.Source) {
 	division := cfg.Division()
 	if !cfg.HasLiveSources() {
@@ -19,7 +19,7 @@ func LiveSources(cfg config.Completed) (out []figures.Source) {
 	}
 	inputs, err := source.ParseInputs(cfg.Input)
 	if err != nil || len(inputs) != division.Sources() {
-		return nil // Complete has looked
+		return nil // impossible: Complete has checked the input
 	}
 	for id, in := range inputs {
 		out = append(out, figures.Source{ID: id, Name: in.Name, RU: division.UnitOf(id)})
@@ -27,35 +27,35 @@ func LiveSources(cfg config.Completed) (out []figures.Source) {
 	return out
 }
 
-// SourceReport is what a live source has given, and what became of it.
+// SourceReport are the counts of a live source: the fragments that it sent, and what became of them.
 type SourceReport struct {
 	Source            int    `json:"source"` // id
-	Name              string `json:"name"`   // as the input says it
+	Name              string `json:"name"`   // in the setting input
 	Node              string `json:"node"`   // of its readout unit
 	Fragments         uint64 `json:"fragments" sum:"ru.input_fragments."`
 	Bytes             uint64 `json:"bytes" sum:"ru.input_bytes."`
 	UsedInMEPs        uint64 `json:"used" sum:"ru.input_used."`       // in MEPs
-	MissingWhenBuilt  uint64 `json:"missing" sum:"ru.input_missing."` // not there when their event was built
+	MissingWhenBuilt  uint64 `json:"missing" sum:"ru.input_missing."` // not there when its event was built
 	Gaps              uint64 `json:"gaps" sum:"ru.input_gaps."`
 	Thrown            uint64 `json:"thrown" sum:"ru.input_late.,ru.input_repeats.,ru.input_backwards.,ru.input_jumps."` // the next four
-	Late              uint64 `json:"late" sum:"ru.input_late."`                                                         // after their event was decided without them
-	Repeats           uint64 `json:"repeats" sum:"ru.input_repeats."`                                                   // their event had one
+	Late              uint64 `json:"late" sum:"ru.input_late."`                                                         // came after the event had been built without it
+	Repeats           uint64 `json:"repeats" sum:"ru.input_repeats."`                                                   // the event had one already
 	Backwards         uint64 `json:"backwards" sum:"ru.input_backwards."`
 	Jumps             uint64 `json:"jumps" sum:"ru.input_jumps."`
-	Refused           uint64 `json:"refused" sum:"ru.input_refused."` // by the carrier
-	ArrivedIncomplete uint64 `json:"lost" sum:"ru.input_lost."`       // likewise: of which a part did not come
+	Refused           uint64 `json:"refused" sum:"ru.input_refused."` // by the feed
+	ArrivedIncomplete uint64 `json:"lost" sum:"ru.input_lost."`       // by the feed: a piece did not arrive
 	Dropped           uint64 `json:"dropped" sum:"ru.input_dropped."` // by the front-end
-	UnusedAtEnd       uint64 `json:"left"`                            // came, and were in no MEP when the run ended
+	UnusedAtEnd       uint64 `json:"left"`                            // in no MEP when the run ended
 	LastEvent         uint64 `json:"last_event" sum:"ru.input_last_event."`
 	AgeUs             uint64 `json:"age_us" sum:"ru.input_age_us."` // of the newest fragment
 
-	// Frontend is who was attached last: the name that it gave, and where it is.
+	// Frontend is the front-end that was attached last: the name that it gave, and its address.
 	Frontend   string `json:"frontend,omitempty"`
 	WhyRefused string `json:"why_refused,omitempty"` // the latest reason, a sentence
 	WhyThrown  string `json:"why_thrown,omitempty"`
 }
 
-// fillSources tells of the live sources, in the order of their ids.
+// fillSources fills in the live sources, in the order of their ids.
 func (r *reporter) fillSources(out *Report) {
 	sources := LiveSources(r.cfg)
 	if len(sources) == 0 {
@@ -77,7 +77,7 @@ func (r *reporter) fillSources(out *Report) {
 	}
 }
 
-// silentSources names the live sources of which no fragment has come yet.
+// silentSources are the names of the live sources that have sent no fragment yet.
 func (r *Run) silentSources() (names []string) {
 	for _, src := range LiveSources(r.cfg) {
 		for _, n := range r.nodes {
@@ -93,9 +93,9 @@ func (r *Run) silentSources() (names []string) {
 	return names
 }
 
-// inputFailure tells whether live sources have let the run down: it has ended for that, or all of them have, and
-// nothing more could come, so that the run has ended. What was cut before is built, so nothing is given up. broken is
-// why one cannot go on that the run tolerated.
+// inputFailure is the fault of live sources that ended the run: a readout unit ended it for a failed source, or all
+// sources failed, so that the input ended. MEPs that were cut before are built, and nothing is given up. If sources
+// failed and the run tolerated that, down is nil and broken says why the first one failed.
 func (r *Run) inputFailure(ended bool) (down *fault.Error, broken string) {
 	var first *fault.Fault
 	var gone uint64
@@ -130,8 +130,8 @@ func (r *Run) inputFailure(ended bool) (down *fault.Error, broken string) {
 	return nil, first.What
 }
 
-// liveDuration is how long a run with live sources was on, in s: from its start until somebody ended it, or to its last
-// MEP, if that was later or nobody did. Without either it is on until now.
+// liveDuration is the duration of a run with live sources, in s: from its start until the drain began, or until its
+// last MEP if that was later. Without either it is until now.
 func (r *reporter) liveDuration(last, now time.Time) float64 {
 	if r.now.Begun.IsZero() {
 		return 0
@@ -146,9 +146,9 @@ func (r *reporter) liveDuration(last, now time.Time) float64 {
 	return end.Sub(r.now.Begun).Seconds()
 }
 
-// rateDuration is the time in s that the rates of a report are over: from the first token to the last MEP, or longer.
-// Who ends a run after a time means that time, though the last MEP was earlier; a rate that was asked for stands for
-// the time that the events take at that rate, though a MEP of many was made at once.
+// rateDuration is the time, in s, by which a report divides for its rates: DurationS or longer. A run that was stopped
+// counts until the stop, though its last MEP was earlier. A run with the setting rate counts at least the time that its
+// events take at that rate, though all events of a MEP are generated at once.
 func (r *reporter) rateDuration(out *Report) float64 {
 	d := out.DurationS
 	if !r.now.Begun.IsZero() && r.now.Draining.After(r.now.Begun) {
@@ -160,7 +160,8 @@ func (r *reporter) rateDuration(out *Report) float64 {
 	return d
 }
 
-// fillReasons puts into the report of a live source who gave it, and why something of it was not taken last.
+// fillReasons fills in the front-end of a live source, and the latest reasons why a fragment was refused or thrown
+// away.
 func (r *reporter) fillReasons(s *SourceReport) {
 	for _, n := range r.nodes {
 		if n.name != s.Node {

@@ -14,11 +14,11 @@ import (
 type OutputStream struct {
 	Output string `json:"output"` // as configured, without its format
 	Format string `json:"format"`
-	// What builder units have given to it, as far as they have told; bytes are those of MEPs.
+	// Given to it by the builder units, by their last reports; bytes are those of MEPs.
 	DeliveredMEPs   uint64 `json:"given_meps" sum:"bu.output_stream_meps."`
 	DeliveredEvents uint64 `json:"given_events" sum:"bu.output_stream_events."`
 	DeliveredBytes  uint64 `json:"given_bytes" sum:"bu.output_stream_bytes."`
-	// What a reader of its files found.
+	// Found when its files were read back.
 	Directory     string            `json:"directory,omitempty"` // of this run
 	FoundSegments uint64            `json:"segments,omitempty"`
 	FoundMEPs     uint64            `json:"meps,omitempty"`   // each once
@@ -28,12 +28,12 @@ type OutputStream struct {
 	Merged        *recording.Merged `json:"merged,omitempty"`
 }
 
-// isFiles tells whether it is of files, which were read back.
+// isFiles says whether the stream goes to files, which are read back after the run.
 func (s *OutputStream) isFiles() bool {
 	return config.OutputSettings{Format: s.Format}.SinkKind().Files
 }
 
-// fillDeliveredStreams fills in what the builder units have told of several outputs.
+// fillDeliveredStreams fills in the builder units' counts for each of several outputs.
 func (r *Report) fillDeliveredStreams(cfg *config.Completed, sums map[string]uint64) {
 	outputs := cfg.Outputs()
 	if len(outputs) == 1 {
@@ -47,7 +47,7 @@ func (r *Report) fillDeliveredStreams(cfg *config.Completed, sums map[string]uin
 	}
 }
 
-// fillStreams fills in what was found of several outputs.
+// fillStreams fills in the files that were found for each of several outputs.
 func (r *Report) fillStreams(rec *readBackOutput) {
 	for _, one := range rec.streams {
 		s := r.streamOf(&one.cfg)
@@ -63,7 +63,7 @@ func (r *Report) fillStreams(rec *readBackOutput) {
 	}
 }
 
-// streamOf finds the stream of an output of files.
+// streamOf finds the stream of an output by its format and path.
 func (r *Report) streamOf(cfg *config.Completed) *OutputStream {
 	i := slices.IndexFunc(r.OutputStreams, func(s OutputStream) bool {
 		return s.Format == cfg.Format &&
@@ -76,17 +76,17 @@ func (r *Report) streamOf(cfg *config.Completed) *OutputStream {
 	return &r.OutputStreams[i]
 }
 
-// sendsAllToAll tells whether every stream gets every MEP.
+// sendsAllToAll says whether every stream gets every MEP.
 func (r *Report) sendsAllToAll() bool {
 	return config.OutputSettings{OutputBy: r.OutputBy}.Route().ToAll
 }
 
-// handsOut tells whether some MEPs go to other programs, and to no file.
+// handsOut says whether some MEPs go to other programs and to no file.
 func (r *Report) handsOut() bool {
 	return !r.sendsAllToAll() && slices.ContainsFunc(r.OutputStreams, func(s OutputStream) bool { return !s.isFiles() })
 }
 
-// handedOutCounts is what went to other programs, and to no file.
+// handedOutCounts are the MEPs and events that went to other programs and to no file.
 func (r *Report) handedOutCounts() (meps, events uint64) {
 	if !r.handsOut() {
 		return 0, 0
@@ -102,8 +102,8 @@ func (r *Report) handedOutCounts() (meps, events uint64) {
 // streamCheckPrefix is in the names of all checks of one of several outputs.
 const streamCheckPrefix = "output stream "
 
-// streamChecks holds several outputs against what they were given, and those that get every MEP against the scheduler's
-// accounts. They hold where no MEP was built twice.
+// streamChecks compare the files of each of several outputs with the builder units' counts, and, if every stream gets
+// every MEP, these counts with the scheduler's. They hold if no MEP was built twice.
 func (r *Report) streamChecks() (list []Check) {
 	for i := range r.OutputStreams {
 		s := &r.OutputStreams[i]

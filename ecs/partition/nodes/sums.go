@@ -7,8 +7,9 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// counts are counters of a node, or of several added up, as the control reckons with them. This tag, and that of the
-// parts of a report, is the one place that names a counter of nodes; several names of one field add up.
+// counts are the counters of a node, or of several nodes added up, that the control computes with. The tags sum, here
+// and in the parts of a Report, are the only place that names counters of nodes; a field with several names is their
+// sum.
 type counts struct {
 	MEPsBuilt      uint64 `sum:"bu.meps_built"`
 	MEPsIncomplete uint64 `sum:"bu.meps_incomplete"`
@@ -51,20 +52,20 @@ type counts struct {
 	ResultsTaken     uint64 `sum:"dec.results_taken"`
 	Refused          uint64 `sum:"node.bad_signals,node.writes_refused,node.malformed,bu.strays,bu.rejected,bu.announce_refused,dec.messages_refused"`
 
-	MFPsAhead uint64 // MFPs that were read, and never asked for: no node counts them
+	MFPsAhead uint64 // MFPs that were read and that no token asked for; computed, since no node counts them
 }
 
-// countsOf reads the counters of a node, or of several added up.
+// countsOf reads counts from counters by name.
 func countsOf(counters map[string]uint64) (c counts) {
 	readCounters(&c, counters, "")
 	return c
 }
 
-// reportedCounts are what a node has counted, as it told last.
+// reportedCounts are the counts in a report.
 func reportedCounts(rep *nodev1.Report) counts { return countsOf(rep.GetCounters()) }
 
-// readCounters gives the fields of a struct, to which it has a pointer, what the counters say that their tags name,
-// each with an end of its name behind it.
+// readCounters sets the fields of the struct to which to points, by their tags sum. end is appended to each name in a
+// tag, for example the id of a source.
 func readCounters(to any, counters map[string]uint64, end string) {
 	v := reflect.ValueOf(to).Elem()
 	for i := range v.NumField() {
@@ -80,7 +81,7 @@ func readCounters(to any, counters map[string]uint64, end string) {
 	}
 }
 
-// addCounters adds the counters of one node to those of others.
+// addCounters adds counters to sums, by name, and returns sums.
 func addCounters(sums, counters map[string]uint64) map[string]uint64 {
 	for name, n := range counters {
 		sums[name] += n

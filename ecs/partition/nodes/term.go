@@ -10,11 +10,11 @@ import (
 	"ringlet/tagnet"
 )
 
-// ClockTerm is the least number that the term of a control which begins now may have. By it alone terms grow for a
-// control that keeps no record: it takes more than a µs to start one.
+// ClockTerm is the least number for the term of a control that starts now: the time in µs. It makes terms grow even for
+// a control that keeps no records, since two starts are more than 1 µs apart.
 func ClockTerm(now time.Time) uint64 { return uint64(max(1, now.UnixMicro())) }
 
-// NewTerm is a term of that number, held by this process.
+// NewTerm is a term of that number, with this process as its holder.
 func NewTerm(number uint64) tagnet.Term {
 	host, err := os.Hostname()
 	if err != nil {
@@ -25,8 +25,8 @@ func NewTerm(number uint64) tagnet.Term {
 
 func termMessage(t tagnet.Term) *nodev1.Term { return &nodev1.Term{Number: t.Number, Holder: t.Holder} }
 
-// fencedObservation says of a node's word that another control has taken over. It is this control that is at fault:
-// what it has begun goes on without it.
+// fencedObservation is the observation that a node refuses this control, since another control with a higher term has
+// taken over. The component is this control, and not the node.
 func fencedObservation(node string, f *tagnet.FencedError) fault.Observation {
 	return fault.Observation{Kind: fault.SelfReported, Fault: fault.Fault{
 		Component: ControlName,

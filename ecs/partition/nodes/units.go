@@ -18,10 +18,11 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// units are the units of the view that take part in a run: who is excluded, lost or leaves, and who comes back.
+// units changes the set of units that take part in a run: by exclusion, loss, departure and readmission.
 type units struct{ run *Run }
 
-// handleLoss takes a lost node's unit out of the schedule.
+// handleLoss takes a lost node's units out of the schedule. If the scheduler fails to do so, that is a fault which ends
+// the run.
 func (u *units) handleLoss(x fault.Fault) {
 	u.run.log.Warn("the run goes on without a node", "node", x.Component, "why", x.What)
 	if err := u.run.excludeLost(x.Component); err != nil {
@@ -38,7 +39,7 @@ func (u *units) handleLoss(x fault.Fault) {
 	}
 }
 
-// excludeLost has the scheduler go on without the units of a node.
+// excludeLost has the scheduler take out the units of a node.
 func (u *units) excludeLost(node string) error {
 	var err error
 	for _, held := range viewUnits(u.run.View(), "") {
@@ -59,13 +60,14 @@ func (u *units) Exclude(node string) (reissued int, err error) {
 		return 0, err
 	}
 	if reissued, err = u.run.current().ExcludeBU(node); err != nil {
-		_ = u.run.markIncluded(node) // it did not come about; who was lost meanwhile stays out
+		_ = u.run.markIncluded(node) // undo; a node that was lost meanwhile stays out
 	}
 	return reissued, err
 }
 
-// Include gives it MEPs again, and waits until the scheduler has it back: readout units first confirm the exclusion,
-// then the unit frees its slots. Where that takes too long it stays out.
+// Include has a builder unit get MEPs again, and waits until the scheduler has included it: first all readout units
+// confirm the exclusion, then the builder unit frees its slots. If that takes longer than includeTimeout, the builder
+// unit stays out.
 func (u *units) Include(ctx context.Context, node string) error {
 	if err := queryCore(u.run.faults, func(c *fault.Core) error { return c.MayInclude(node) }); err != nil {
 		return err
@@ -81,15 +83,15 @@ func (u *units) Include(ctx context.Context, node string) error {
 	return u.run.markIncluded(node) // it may have been lost meanwhile
 }
 
-// includeTimeout is how long an inclusion may take: a write that is under way to a link which stands still has its
-// outcome, or the link's end, within 5 s by QUIC, and the unit asks every 0.2 s. Mostly it is 0.3 s.
-// includePollInterval is how often that is looked at.
+// includeTimeout bounds an inclusion: a write under way on a stalled link has its outcome, or the link its end, within
+// 5 s by QUIC, and the builder unit asks every 0.2 s. Usually an inclusion takes 0.3 s. includePollInterval is how
+// often the control asks the scheduler.
 const (
 	includeTimeout      = 8 * time.Second
 	includePollInterval = 50 * time.Millisecond
 )
 
-// awaitIncluded asks the scheduler to take a builder unit in until it has. The error is the last reason why it has not.
+// awaitIncluded asks the scheduler to include a builder unit until it has. The error is the last reason why it has not.
 func (u *units) awaitIncluded(ctx context.Context, node string) error {
 	return poll(ctx, includePollInterval, func() (bool, error) {
 		why := u.run.current().IncludeBU(node)
@@ -115,16 +117,16 @@ func (u *units) markIncluded(node string) error {
 	return queryCore(u.run.faults, func(c *fault.Core) error { return c.Include(node) })
 }
 
-// A Departure is news of a node that was told to end.
+// A Departure is a change in the departure of a node that was told to end.
 type Departure struct {
 	Node         string
-	MEPsReissued int  // its MEPs that go to others, where its builder unit was excluded
-	Withdrawn    bool // it has left in good order; else it was excluded, or the run is to end for it
-	EndsRun      bool // the run is to end: whoever hears this ends it, for ecsrun.EndLeaving
+	MEPsReissued int  // its MEPs that went to other builder units, when its builder unit was excluded
+	Withdrawn    bool // the node has left in good order; else it was excluded, or EndsRun
+	EndsRun      bool // the run needs the node: the caller ends the run, for ecsrun.EndLeaving
 }
 
-// UpdateDepartures looks after the nodes that were told to end, and returns what is new. It is called now and then
-// while a run goes on, and while it drains. An error says what could not be done yet: it is tried again.
+// UpdateDepartures lets nodes go that were told to end, and returns what has changed. Call it several times a second
+// while a run goes on or drains. The error is that of an exclusion, which the next call repeats.
 func (u *units) UpdateDepartures(now time.Time) (news []Departure, err error) {
 	for _, n := range u.run.nodes {
 		rep := n.latestReport()
@@ -161,8 +163,8 @@ func (u *units) UpdateDepartures(now time.Time) (news []Departure, err error) {
 	return news, err
 }
 
-// confirmEnd tells a node that the run ends for it: it waits, then, for as long as that takes. One that does not hear
-// it leaves after its grace.
+// confirmEnd tells a departing node that the run ends: it then waits for the end, however long that takes. A node that
+// does not get this ends after its grace.
 func (m *member) confirmEnd() {
 	ctx, cancel := context.WithTimeout(context.Background(), confirmEndTimeout)
 	defer cancel()
@@ -172,24 +174,24 @@ func (m *member) confirmEnd() {
 // confirmEndTimeout bounds how long a node may take to answer, which it does at once.
 const confirmEndTimeout = 5 * time.Second
 
-// What follows takes a node into a run that goes on, which was lost in it and had a readout unit alone, or the decision
-// unit alone. Its process is another one, or the same that was cut off and is brought to rest first:
+// Readmission takes a lost node into the present run again, if it holds a readout unit alone or the decision unit
+// alone. Its process is a new one, or the old one that was cut off and is taken to Offline first:
 //
-//	it answers ─► load, configure: it dials all others, which let it in when they know that the one before is gone
-//	every other node has told that it lost its link no more ─► the fault core forgets the loss
-//	start: it attaches, and the scheduler lets it take part from a cycle and a MEP on
+//	it answers ─► load, configure: it dials all others, which accept it once they know that its former process is gone
+//	no other node reports a lost link to it ─► fault.Core forgets the loss
+//	start: it attaches, and the scheduler has it take part from a certain cycle and MEP on
 //
-// Whatever goes wrong before leaves it lost, and afterwards makes it lost once more.
+// After a failure before the start the node stays lost; a failure of the start makes it lost once more.
 
-// How long a node may take to come back in all, to answer at first, and how often that its links are there is looked
-// at.
+// readmitTimeout bounds a readmission, firstAnswerTimeout the node's first answer; linkPollInterval is how often the
+// control looks for its links.
 const (
 	readmitTimeout     = 60 * time.Second
 	firstAnswerTimeout = 2 * time.Second
 	linkPollInterval   = 50 * time.Millisecond
 )
 
-// MayReadmit says why a node that was lost cannot come back in this run; nil if it can.
+// MayReadmit says why a lost node cannot be readmitted to this run; nil if it can.
 func (u *units) MayReadmit(node string) error {
 	if u.run.isEnding() {
 		return errRunEnds
@@ -200,8 +202,8 @@ func (u *units) MayReadmit(node string) error {
 var errRunEnds = errors.New("the run ends, so no node joins it again: the next configure takes all nodes that are " +
 	"there")
 
-// Reconnect speaks with the process that has the place of a node now which may come back, where the cluster says that
-// it is. Readmit is next.
+// Reconnect connects to the present process of a lost node, at its address in the cluster, and waits for its answer.
+// Readmit is next.
 func (u *units) Reconnect(ctx context.Context, at cluster.Member) error {
 	if err := u.run.MayReadmit(at.Name); err != nil {
 		return err
@@ -213,8 +215,8 @@ func (u *units) Reconnect(ctx context.Context, at cluster.Member) error {
 	return u.run.reconnect(ctx, n, at)
 }
 
-// Readmit takes a node into the run again that was reconnected. It returns which part of the run its readout unit was
-// gone for; nil where it has none.
+// Readmit takes a reconnected node into the run again. It returns the part of the run for which the node's readout unit
+// was gone; nil if it has none.
 func (u *units) Readmit(ctx context.Context, node string) (g *tagnetv1.Gone, err error) {
 	if err := u.run.MayReadmit(node); err != nil {
 		return nil, err
@@ -229,7 +231,7 @@ func (u *units) Readmit(ctx context.Context, node string) (g *tagnetv1.Gone, err
 	if err := u.run.relink(ctx, n); err != nil {
 		return nil, err
 	}
-	reads := n.entry().GetReadout() // else it has the decision unit alone, of which the scheduler does not know
+	reads := n.entry().GetReadout() // else it has the decision unit alone, which the scheduler does not know
 	if reads {
 		if err := u.run.current().IncludeRU(n.name); err != nil {
 			return nil, err
@@ -254,7 +256,8 @@ func (u *units) Readmit(ctx context.Context, node string) (g *tagnetv1.Gone, err
 	return u.run.lastAbsence(n.name)
 }
 
-// cancelOnLoss gives up when another node is lost meanwhile: the one that comes back would wait for a link to it.
+// cancelOnLoss calls giveUp when another node is lost: the returning node would wait for its link to that one. Call end
+// to stop looking.
 func (u *units) cancelOnLoss(giveUp func()) (end func()) {
 	lost := len(u.run.Losses())
 	return stopwatch.RunEvery(linkPollInterval, func() {
@@ -281,7 +284,7 @@ func (u *units) reconnect(ctx context.Context, n *member, at cluster.Member) err
 	return err
 }
 
-// relink gives a node its memory and its links to all that take part, and waits until they have told so.
+// relink gives a node its memory and its links to all nodes that take part, and waits until these report the links.
 func (u *units) relink(ctx context.Context, n *member) error {
 	if err := n.takeOffline(ctx, true); err != nil {
 		return err
@@ -317,8 +320,9 @@ func (u *units) relink(ctx context.Context, n *member) error {
 	}), func(m *member) error { return m.awaitLink(ctx, n.name) })...)
 }
 
-// awaitLink waits until a node has told that its link to another is there again. What it told before, and what comes
-// late, would make that lost once more; so it is asked, and the reports that it gives unasked have to come after.
+// awaitLink waits until a node reports that it has its link to another one again. An older report that arrives late
+// would make the other node lost once more. So awaitLink first asks for a report with the link, and then waits until
+// the watch brings a later one.
 func (m *member) awaitLink(ctx context.Context, other string) error {
 	var answeredAt int64 // µs, by the node's clock, of its answer; 0: none has been good
 	linked := func(rep *nodev1.Report) bool { return !slices.Contains(rep.GetLostPeers(), other) }
@@ -335,7 +339,7 @@ func (m *member) awaitLink(ctx context.Context, other string) error {
 	})
 }
 
-// lastAbsence is the part of the run that a node which is back was gone for last.
+// lastAbsence is the last part of the run for which a readmitted node's readout unit was gone.
 func (u *units) lastAbsence(node string) (*tagnetv1.Gone, error) {
 	st, err := u.run.current().Stats()
 	if err != nil {

@@ -8,9 +8,8 @@ import (
 	"ringlet/ecs/partition/fault"
 )
 
-// noteUnreported notes the nodes that were lost after they had stopped and before they told what they had counted in
-// the end: what they told before is out of date. Where the policies do not tolerate that it is the cause of the
-// verdict.
+// noteUnreported notes the nodes that were lost after the run's end and before their final report, so that their last
+// counts are out of date. If the loss policies do not tolerate their loss, it is the cause of the verdict.
 func (r *reporter) noteUnreported(out *Report) {
 	if r.now.GivenUp || len(r.now.Missing) > 0 || r.now.Begun.IsZero() {
 		return
@@ -33,7 +32,7 @@ func (r *reporter) noteUnreported(out *Report) {
 	out.Cause = &f
 }
 
-// toleratesUnreported says whether the policies tolerate the loss of these nodes, beside those that were lost before.
+// toleratesUnreported says whether the loss policies tolerate the loss of these nodes in addition to earlier losses.
 func (r *reporter) toleratesUnreported(names []string) bool {
 	readout, builder := r.cfg.LossPoliciesInRun()
 	readouts, builders := 0, 0

@@ -13,12 +13,12 @@ import (
 	"ringlet/source/live"
 )
 
-// ExitStatus is how the program ends.
+// ExitStatus is the exit code of the program.
 type ExitStatus int
 
-// Exit statuses, which are exit codes.
+// Exit statuses.
 const (
-	ExitGood     ExitStatus = 0 // every event is whole, or lacks what a setting allowed
+	ExitGood     ExitStatus = 0 // every event is whole, or lacks only what a setting allowed
 	ExitFailed   ExitStatus = 1 // a fault, a loss that no setting allowed, or accounts that do not balance
 	ExitBadInput ExitStatus = 3 // the input was bad; what came before the bad record is built
 )
@@ -31,7 +31,7 @@ const (
 	verdictAborted    = "ABORTED"
 )
 
-// ExitStatus says how the program should end.
+// ExitStatus is the exit code for the run.
 func (r *Report) ExitStatus() ExitStatus {
 	switch {
 	case r.hasFailed():
@@ -42,7 +42,7 @@ func (r *Report) ExitStatus() ExitStatus {
 	return ExitGood
 }
 
-// VerdictWord is what a run was worth: GOOD, DEGRADED, INCOMPLETE or ABORTED.
+// VerdictWord is the verdict of the run: GOOD, DEGRADED, INCOMPLETE or ABORTED.
 func (r *Report) VerdictWord() string {
 	switch {
 	case r.GivenUp:
@@ -55,13 +55,13 @@ func (r *Report) VerdictWord() string {
 	return verdictGood
 }
 
-// hasFailed says that something is wrong that no setting allowed.
+// hasFailed says that the run has a fault or a loss that no setting allowed, or accounts that do not balance.
 func (r *Report) hasFailed() bool {
 	return !r.AccountingOK || r.Unmerged || r.Cause != nil || r.builtNothing() ||
 		r.hasLoss(func(l recording.Loss) bool { return l.AllowedBy == "" })
 }
 
-// hasLoss says whether the run lost anything of a kind.
+// hasLoss says whether such holds for any loss of the run.
 func (r *Report) hasLoss(such func(recording.Loss) bool) bool {
 	for _, l := range r.listLosses() {
 		if such(l) {
@@ -71,21 +71,21 @@ func (r *Report) hasLoss(such func(recording.Loss) bool) bool {
 	return false
 }
 
-// builtNothing says that a run with live sources has begun, and has built nothing.
+// builtNothing says that a run with live sources has begun, and has built and rejected no event.
 func (r *Report) builtNothing() bool {
 	return r.Started != "" && len(r.Sources) > 0 && r.EventsBuilt+r.EventsRejected == 0
 }
 
-// setVerdict notes what the run was worth, and why, when its accounts are closed.
+// setVerdict sets losses, verdict and reason, when the accounts are closed.
 func (r *Report) setVerdict() {
 	r.Losses = r.listLosses()
 	r.VerdictName, r.VerdictReason = r.VerdictWord(), r.explainVerdict()
 }
 
-// maxReasons is how many reasons a sentence has.
+// maxReasons bounds the reasons in VerdictReason.
 const maxReasons = 6
 
-// explainVerdict says why the verdict is what it is; nothing where nothing was lost.
+// explainVerdict is the reason for the verdict; empty if nothing was lost.
 func (r *Report) explainVerdict() string {
 	reasons := r.nonLossReasons()
 	for _, l := range r.Losses {
@@ -97,7 +97,7 @@ func (r *Report) explainVerdict() string {
 	return strings.Join(reasons, "; ")
 }
 
-// nonLossReasons are those for the verdict that are no losses.
+// nonLossReasons are the reasons for the verdict other than losses.
 func (r *Report) nonLossReasons() (list []string) {
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	if r.Cause != nil {
@@ -107,12 +107,12 @@ func (r *Report) nonLossReasons() (list []string) {
 		say("%s", r.BadInput)
 	}
 	if r.EndUnknown {
-		say("how it ended cannot be told by all of its nodes")
+		say("not all of its nodes could report how it ended")
 	}
 	for _, c := range r.Accounts {
 		if !c.OK {
 			if o := r.RecordedOutput; o != nil && len(o.Problems) > 0 && !r.Unmerged {
-				say("%s", o.Problems[0]) // what is wrong with a file comes before what follows
+				say("%s", o.Problems[0]) // a problem of a file is why they do not balance
 			}
 			say("the accounts do not balance: %s", c)
 			break
@@ -130,7 +130,7 @@ func (r *Report) nonLossReasons() (list []string) {
 	return list
 }
 
-// emptyRunReason says why nothing was built of live sources, as far as their counters tell.
+// emptyRunReason says why nothing was built of live sources, by their counters.
 func emptyRunReason(sources []SourceReport) string {
 	var came, refused uint64
 	for _, s := range sources {
@@ -138,16 +138,16 @@ func emptyRunReason(sources []SourceReport) string {
 	}
 	switch {
 	case came > 0:
-		return fmt.Sprintf("of %d fragments that came none was of an event that was built", came)
+		return fmt.Sprintf("%d fragments came, and none was of an event that was built", came)
 	case refused > 0:
 		return fmt.Sprintf("no fragment was taken, and %d messages were refused", refused)
 	}
 	return "no fragment came"
 }
 
-// listLosses are what a run has lost: each thing once, with the setting that allowed it. What a front-end still has,
-// since nobody acknowledged it, is not lost; what came behind the end of the run neither; nor is what was refused,
-// which may be a stranger's: if it was data, its fragment is missing.
+// listLosses lists the losses of a run, each once, with the setting that allowed it. These are no losses: fragments
+// that a front-end still has, since the readout unit did not acknowledge them; fragments that came after the end of the
+// run; refused messages, which other programs may have sent (if one was a fragment, that counts as missing).
 func (r *Report) listLosses() []recording.Loss {
 	l := &lossList{}
 	l.add("abandoned", "", r.EventsAbandoned, "events", "")
@@ -162,16 +162,16 @@ func (r *Report) listLosses() []recording.Loss {
 // lossList gathers losses.
 type lossList struct{ list []recording.Loss }
 
-// add adds a loss, if it is one.
+// add appends a loss if count is not 0.
 func (l *lossList) add(what, source string, count uint64, unit, allowed string) {
 	if count > 0 {
 		l.list = append(l.list, recording.Loss{What: what, Subject: source, Count: count, Unit: unit, AllowedBy: allowed})
 	}
 }
 
-// sourceLosses are those of live sources. A fragment that came late, of which a part was lost or that its front-end
-// dropped is missing in its event: that is one loss. Only where there are more of these than are missing there are some
-// of no event.
+// sourceLosses appends the losses of live sources. A fragment that came late, was lost on the way or was dropped by its
+// front-end is also missing in its event: this counts as one loss. If there are more of these than missing fragments,
+// the rest belongs to no event, and is a loss of its own.
 func (r *Report) sourceLosses(l *lossList) {
 	allowed := "on-missing: " + live.MarkMissing.String()
 	if how := cmp.Or(r.OnMissing, live.MarkMissing.String()); how != live.MarkMissing.String() {
@@ -196,13 +196,13 @@ func (r *Report) sourceLosses(l *lossList) {
 		l.add("repeated", s.Name, s.Repeats, "fragments", "")
 		l.add("thrown away since their number ran backwards", s.Name, s.Backwards, "fragments", "")
 		l.add("thrown away since their number jumped", s.Name, s.Jumps, "fragments", "")
-		if r.EndCause == ecsrun.EndInput && r.Cause == nil { // else they came behind the end of the run
+		if r.EndCause == ecsrun.EndInput && r.Cause == nil { // else they came after the end of the run
 			l.add("left over", s.Name, s.UnusedAtEnd, "fragments", "")
 		}
 	}
 }
 
-// unitLosses are those of units that the run went on without.
+// unitLosses appends the losses of units that the run went on without.
 func (r *Report) unitLosses(l *lossList) {
 	for _, x := range r.UnitOutages {
 		n := uint64(x.LastSource - x.FirstSource + 1)
@@ -236,7 +236,7 @@ func (r *Report) unitLosses(l *lossList) {
 	}
 }
 
-// outputLosses are those of events that were handed to other programs. Where files have every event, too, none is lost.
+// outputLosses appends the losses of MEPs that were handed to other programs. If files have every event, none is lost.
 func (r *Report) outputLosses(l *lossList) {
 	if r.RecordedOutput != nil && r.sendsAllToAll() || r.OutputStreams == nil && r.RecordedOutput != nil {
 		return
@@ -248,12 +248,12 @@ func (r *Report) outputLosses(l *lossList) {
 	}
 }
 
-// UnreadBuffers says which builder units handed MEPs to buffers that nobody read, a sentence each, whether that is a
+// UnreadBuffers is a sentence for each builder unit that handed MEPs to a buffer without a reader, whether that is a
 // loss or not.
 func (r *Report) UnreadBuffers() (said []string) {
 	for _, n := range r.Counters {
 		if k := countsOf(n.Counters).OutputUnread; k > 0 {
-			said = append(said, fmt.Sprintf("nobody has read the buffer of %s, to which %d MEPs were handed: start its reader "+
+			said = append(said, fmt.Sprintf("no program has read the buffer of %s, to which %d MEPs were handed: start its reader "+
 				"before the run, or leave out that output", n.Node, k))
 		}
 	}

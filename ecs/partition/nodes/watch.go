@@ -22,25 +22,25 @@ import (
 	"ringlet/tagnet"
 )
 
-// reportInterval is how often nodes report and the live line moves.
+// reportInterval is the time between two reports of a node.
 const reportInterval = 500 * time.Millisecond
 
-// awakeInterval is how often the control notes that it is at work itself, see fault.Core.AwakeTime.
+// awakeInterval is the time between two calls of fault.Core.AwakeTime.
 const awakeInterval = 200 * time.Millisecond
 
-// How the control tolerates that it is cut off from a node. What builds does not need it, so a cut must not end a run
-// of its own: where the node is lost to others, too, their links find out in 5 s, before this does. A connection that
-// has lost its other end finds out by the keepalive, whose time gRPC lets be no shorter.
+// How long the control tolerates that it is cut off from a node. Building does not need the control, so a short cut
+// must not end a run: if the node is lost to other nodes, too, their links time out within 5 s, before silenceTimeout.
+// The keepalive finds a connection whose other end is gone; gRPC allows no shorter keepaliveInterval.
 const (
 	silenceTimeout    = 10 * time.Second
 	rewatchInterval   = 100 * time.Millisecond
 	keepaliveInterval = 10 * time.Second
 	keepaliveTimeout  = 5 * time.Second
-	connectTimeout    = 5 * time.Second // with the handshake, on a busy machine
-	maxConnectBackoff = time.Second     // at most, between two tries
+	connectTimeout    = 5 * time.Second // with the TLS handshake, on a busy machine
+	maxConnectBackoff = time.Second     // between two attempts
 )
 
-// dialOptions are the options of connections that are to outlive a cut.
+// dialOptions are the options of connections that reconnect after a cut.
 func (o *Options) dialOptions() []grpc.DialOption {
 	pause := backoff.DefaultConfig
 	pause.BaseDelay, pause.MaxDelay = rewatchInterval, maxConnectBackoff
@@ -51,13 +51,13 @@ func (o *Options) dialOptions() []grpc.DialOption {
 	}
 }
 
-// watch follows every node's reports; a node in Error, or one that falls silent, is a fault.
+// watch follows every node's reports, and observes faults: a node in Error, or without reports.
 type watch struct {
 	set    *NodeSet
-	untick func() // ends the count of the time in which this process is awake; nil: nobody is watched
+	untick func() // ends the calls of AwakeTime; nil: the nodes are not watched
 }
 
-// EnsureWatched watches nodes that were rejoined, if that has not begun yet.
+// EnsureWatched begins to watch nodes after Rejoin, if they are not watched yet.
 func (c *NodeSet) EnsureWatched() {
 	if c.watch.untick == nil {
 		c.faults.updateCore((*fault.Core).AcceptReports)
@@ -72,7 +72,7 @@ func (w *watch) begin() {
 	w.untick = stopwatch.RunEvery(awakeInterval, func() { w.set.awakeTime(time.Now()) })
 }
 
-// end ends what has begun.
+// end ends the watch of all nodes.
 func (w *watch) end() {
 	if w.untick == nil {
 		return
@@ -87,7 +87,7 @@ func (w *watch) end() {
 	}
 }
 
-// follow follows one node, in place of who followed it before.
+// follow starts the goroutine that follows one node, and ends the former one.
 func (w *watch) follow(n *member) {
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan struct{})
@@ -102,7 +102,7 @@ func (w *watch) follow(n *member) {
 		lost := w.lossObservation(n, err)
 		switch {
 		case ctx.Err() != nil:
-		case w.set.isFinal(n.latestReport()): // it had done what it has to, and may have been told to end since
+		case w.set.isFinal(n.latestReport()): // a node may end after its final report
 			w.set.updateCore(func(core *fault.Core) { core.NoteGoneAfterRun(n.name, lost.What) })
 		default:
 			w.set.observe(lost)
@@ -110,7 +110,8 @@ func (w *watch) follow(n *member) {
 	}()
 }
 
-// setWatch notes how the watch of a node ends, and ends the one before.
+// setWatch stores the function that ends the watch of the node, and ends the former watch. After watch.end it calls the
+// function at once.
 func (m *member) setWatch(end func()) {
 	m.mu.Lock()
 	before, released := m.stopWatch, m.watchReleased
@@ -126,7 +127,7 @@ func (m *member) setWatch(end func()) {
 	}
 }
 
-// lossObservation is what the end of a watch tells of a node.
+// lossObservation is the observation for the error that ended the watch of a node.
 func (w *watch) lossObservation(n *member, err error) fault.Observation {
 	x := fault.Observation{Kind: fault.SilentToControl, Fault: fault.SeenByControl(n.name, fault.SubsystemNodeService,
 		"the control hears nothing of it any more: "+status.Convert(err).Message())}
@@ -139,12 +140,13 @@ func (w *watch) lossObservation(n *member, err error) fault.Observation {
 			"its process has ended, and "+errNewProcess.Error()
 	case isConnRefused(err):
 		x.Kind, x.Subsystem, x.What = fault.ProcessVanished, fault.SubsystemProcess,
-			"its process has ended: nobody listens at "+n.entry().GetGrpcAddress()+" any more"
+			"its process has ended: no process listens at "+n.entry().GetGrpcAddress()+" any more"
 	}
 	return x
 }
 
-// certificateRefusal is why one side refuses the other's certificate; nil if that is not what an error says.
+// certificateRefusal is the reason in an error that one side refuses the other's certificate; nil if err is another
+// error.
 func certificateRefusal(err error) *certs.RefusedError {
 	var refused *certs.RefusedError
 	if errors.As(certs.Explain(errors.New(status.Convert(err).Message())), &refused) {
@@ -153,15 +155,15 @@ func certificateRefusal(err error) *certs.RefusedError {
 	return nil
 }
 
-// isConnRefused says that nobody listens where a node did.
+// isConnRefused says that no process listens at the node's address.
 func isConnRefused(err error) bool {
 	return strings.Contains(err.Error(), syscall.ECONNREFUSED.Error())
 }
 
-// followUntilGone follows a node until ctx ends or the node is gone, and returns why: never nil. It is gone when it was
-// silent for so long, or when its process is known to have ended.
+// followUntilGone follows a node until ctx ends or the node is gone, and returns why: never nil. The node is gone when
+// no report has come for timeout, or when its process is known to have ended.
 func (w *watch) followUntilGone(ctx context.Context, n *member, timeout time.Duration) error {
-	var cut time.Time // since when it is silent while this process is awake; zero while it is heard
+	var cut time.Time // when the reports stopped, in awake time; zero while they come
 	for {
 		err := n.followReports(ctx, func(rep *nodev1.Report) error {
 			if !cut.IsZero() {
@@ -191,10 +193,10 @@ func (w *watch) followUntilGone(ctx context.Context, n *member, timeout time.Dur
 	}
 }
 
-// onReport takes a report.
+// onReport stores a report and observes its faults.
 func (w *watch) onReport(n *member, rep *nodev1.Report) {
 	n.storeReport(rep)
-	// In an earlier view it is where that left it, which the steps undo.
+	// A state from an earlier view is no fault of this one: load and configure reset it.
 	w.set.observeReport(n.name, rep, rep.GetView() == w.set.View().GetNumber())
 	goesOn := rep.GetStatus().GetState() == fsm.Running.String() && rep.GetRun() == w.set.runNumber.Load()
 	if goesOn && queryCore(w.set.faults, func(core *fault.Core) bool { return core.RetireOnce(n.name) }) {
@@ -202,7 +204,8 @@ func (w *watch) onReport(n *member, rep *nodev1.Report) {
 	}
 }
 
-// retire has a node drop a run that has lost it: it does not know, and others cannot read what it holds open.
+// retire tells a node to drop a run that has lost it. The node does not know of its loss, and other processes cannot
+// read the files that it holds open.
 func (w *watch) retire(n *member) {
 	ctx, cancel := context.WithTimeout(context.Background(), w.set.opts.timeoutFor(takeOfflineTimeout))
 	defer cancel()
@@ -212,8 +215,8 @@ func (w *watch) retire(n *member) {
 	}
 }
 
-// isTransient says whether a watch may have ended by a cut that heals. Where nobody listens any more, the process has
-// ended.
+// isTransient says whether a watch may have ended by a cut that heals: not if the connection was refused, since the
+// process has ended then, or a certificate was.
 func isTransient(err error) bool {
 	if errors.Is(err, io.EOF) {
 		return true
@@ -221,17 +224,17 @@ func isTransient(err error) bool {
 	return status.Code(err) == codes.Unavailable && !isConnRefused(err) && certificateRefusal(err) == nil
 }
 
-// isNewProcess says whether a node that was cut off is now a process that knows nothing of what it was told.
+// isNewProcess says whether a node that was cut off is now another process, which does not know the view.
 func isNewProcess(was, is *nodev1.Report) bool {
 	return is.GetView() == 0 && was.GetView() != 0 && is.GetStatus().GetState() == "Offline"
 }
 
 var errNewProcess = errors.New("a new process answers in its place")
 
-// maxLiveSteps is how many of the last steps of a readout unit a watched report carries: a page shows no more.
+// maxLiveSteps bounds the timeline steps of a readout unit in a watched report: the page shows no more.
 const maxLiveSteps = 48
 
-// followReports passes on every report until that is not wanted or the stream ends, and returns why it did: never nil.
+// followReports calls each with every report until each fails or the stream ends, and returns the error: never nil.
 func (m *member) followReports(ctx context.Context, each func(*nodev1.Report) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
