@@ -20,7 +20,8 @@ const (
 	maxText = 512 << 10
 )
 
-// checkRequest checks a command and its arguments against the machine's description. The error is an *ArgumentError.
+// checkRequest checks a command and its arguments against the description of the state machine. The error is an
+// *ArgumentError.
 func checkRequest(fsm *ecsv1.FSM, req *ecsv1.CommandRequest) error {
 	commands := fsm.GetCommands()
 	i := slices.IndexFunc(commands, func(d *ecsv1.CommandDescription) bool { return d.GetName() == req.GetCommand() })
@@ -29,7 +30,7 @@ func checkRequest(fsm *ecsv1.FSM, req *ecsv1.CommandRequest) error {
 		for j, d := range commands {
 			names[j] = d.GetName()
 		}
-		return &ArgumentError{Name: "command", Why: fmt.Sprintf("%s is no command, those are %s",
+		return &ArgumentError{Name: "command", Why: fmt.Sprintf("%s is no command; the commands are %s",
 			quoteShortened(req.GetCommand()), strings.Join(names, ", "))}
 	}
 	arguments := commands[i].GetArguments()
@@ -52,10 +53,10 @@ func checkRequest(fsm *ecsv1.FSM, req *ecsv1.CommandRequest) error {
 	return nil
 }
 
-// argumentPath is the path of an argument; its name is the caller's, so it is shown in a form that cannot mislead.
+// argumentPath is the path of an argument. The name comes from the caller, so an odd one is quoted.
 func argumentPath(name string) string { return "arguments." + quoteWord(name) }
 
-// quoteShortened shows what a caller wrote, and not too much of it.
+// quoteShortened quotes a caller's text, at most 40 bytes of it.
 func quoteShortened(s string) string {
 	const most = 40
 	if len(s) > most {
@@ -75,14 +76,14 @@ func describeArguments(arguments []*ecsv1.Argument) string {
 	return "it takes " + strings.Join(names, ", ")
 }
 
-// typeMismatch says why a value is not of a type; empty if it is. An argument that may be left out may also be empty.
+// typeMismatch says why a value is not of a type; empty if it is. The empty value is of every type.
 func typeMismatch(kind, value string) string {
 	most := maxWord
 	if kind == "yaml" || kind == "settings" {
 		most = maxText
 	}
 	if len(value) > most {
-		return fmt.Sprintf("it has %d bytes, %d are the most", len(value), most)
+		return fmt.Sprintf("it has %d bytes, at most %d are allowed", len(value), most)
 	}
 	if value == "" {
 		return ""
@@ -120,7 +121,7 @@ func typeMismatch(kind, value string) string {
 	return ""
 }
 
-// quoteWord shows a word as it is, and anything else in quotes.
+// quoteWord returns a word that could be a name as it is, and anything else in quotes.
 func quoteWord(s string) string {
 	if certs.CheckName(s) == nil {
 		return s

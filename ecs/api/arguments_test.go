@@ -32,7 +32,7 @@ func TestArguments(t *testing.T) {
 		command, name, value string
 		want                 string // empty: taken
 	}{
-		{"halt", "", "", `command: "halt" is no command, those are load, start, exclude, stop`},
+		{"halt", "", "", `command: "halt" is no command; the commands are load, start, exclude, stop`},
 		{"", "", "", `command: "" is no command`},
 		{"stop", "", "", ""},
 		{"stop", "now", "yes", `arguments.now: stop has no argument "now", it takes none`},
@@ -47,7 +47,7 @@ func TestArguments(t *testing.T) {
 		{"start", "dry", "true", ""},
 		{"start", "remark", "Ünïcode is well", ""},
 		{"start", "remark", "two\nlines", "control character"},
-		{"start", "remark", strings.Repeat("x", maxWord+1), "1024 are the most"},
+		{"start", "remark", strings.Repeat("x", maxWord+1), "at most 1024 are allowed"},
 		{"exclude", "", "", "arguments.node: exclude needs it"},
 		{"exclude", "node", "", "exclude needs it"},
 		{"exclude", "node", "n0", ""},
@@ -56,7 +56,7 @@ func TestArguments(t *testing.T) {
 		{"load", "settings", "rate=3\n\nnodes = 4\n", ""},
 		{"load", "settings", "rate", `"rate" is not name=value`},
 		{"load", "settings", "=3", "is not name=value"},
-		{"load", "configuration", strings.Repeat("x", maxText+1), "are the most"},
+		{"load", "configuration", strings.Repeat("x", maxText+1), "are allowed"},
 		{"load", "configuration", "nodes: 4\n", ""},
 	} {
 		req := &ecsv1.CommandRequest{Command: c.command}

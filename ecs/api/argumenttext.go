@@ -14,20 +14,21 @@ import (
 )
 
 const (
-	// maxArguments bounds what the audit log keeps of a command's arguments, in bytes, and maxValue what of one value: of
-	// longer ones it keeps the SHA-256.
+	// maxArguments bounds the arguments of a command in the audit log, in bytes, and maxValue one value: of a longer value
+	// the log keeps the beginning and the SHA-256.
 	maxArguments = 4 << 10
 	maxValue     = 2 << 10
 )
 
-// leadingSettings are the settings that reach outside: they come first, so that no others push them out.
+// leadingSettings are the settings with effects outside of the partition. They come first, so that many other settings
+// cannot push them beyond maxArguments.
 var leadingSettings = []string{"input", "output", "filter", "decision-output", "overwrite", "node", "remark"}
 
-// formatArguments are the arguments of a command in one line, a configuration as its settings. What looks like a secret
-// is masked.
+// formatArguments formats the arguments of a command in one line, a configuration as its settings. It masks values that
+// look like secrets.
 func formatArguments(args map[string]string) string {
 	values := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(args)) { // settings come behind the configuration that they change
+	for _, name := range slices.Sorted(maps.Keys(args)) { // sorted: settings come after the configuration that they change
 		value := args[name]
 		var settings map[string]any
 		switch {
@@ -64,7 +65,7 @@ func formatArguments(args map[string]string) string {
 	return out.String()
 }
 
-// settingOrder is the place of a setting among the others.
+// settingOrder is the sort key of a setting: its index in leadingSettings, or one behind them.
 func settingOrder(name string) int {
 	if i := slices.Index(leadingSettings, name); i >= 0 {
 		return i
@@ -72,12 +73,12 @@ func settingOrder(name string) int {
 	return len(leadingSettings)
 }
 
-// secretPattern are words behind which a secret stands. A path is none.
+// secretPattern matches a word such as password with the value after it. A path is no secret.
 var secretPattern = regexp.MustCompile(`(?i)((?:secret|password|passwd|token|api[-_]?key)["']?(?:=|: ?| ))["']?[^/\s"'&,;][^\s"'&,;]*`)
 
 func maskSecrets(value string) string { return secretPattern.ReplaceAllString(value, "${1}***") }
 
-// quoteValue shows a value in one line, and of a long one its beginning and what tells it from others.
+// quoteValue quotes a value; of one longer than maxValue the beginning, with length and SHA-256.
 func quoteValue(value string) string {
 	if len(value) <= maxValue {
 		return strconv.Quote(value)

@@ -14,43 +14,43 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// maxRefusals a second of one identity are written to the audit log, and of all who have none together: nobody must be
-// able to fill a disk, or to push what others did out of a log that keeps so many entries. The rest are counted, and
-// said with the next one.
+// maxRefusals bounds the refusals per second and identity in the audit log; all callers without an identity count as
+// one. Otherwise a client could fill the disk, or push the entries of other users out of the log, which keeps a fixed
+// number of entries. Further refusals are counted, and the next entry has the count.
 const maxRefusals = 10
 
-// auditIdentity is whose refusals are counted together.
+// auditIdentity is the key by which refusals are counted.
 type auditIdentity struct {
 	name string
 	role ecsv1.Role
 }
 
-// refusalLimiter are those of one identity.
+// refusalLimiter counts the refusals of one identity.
 type refusalLimiter struct {
-	unixSecond        int64  // the one that is counted
-	writtenInSecond   int    // in it
-	skippedSinceWrite uint64 // not written since the last that was
+	unixSecond        int64  // the second that is counted
+	writtenInSecond   int    // refusals written in it
+	skippedSinceWrite uint64 // refusals not written since the last one that was
 }
 
-// obeyedErrorCodes are the codes of errors of what was obeyed all the same: it broke, or nobody waited for its end.
+// obeyedErrorCodes are the codes of errors after which a call may have had an effect: it failed on the way, or its
+// caller did not wait for the end.
 var obeyedErrorCodes = map[codes.Code]bool{codes.Aborted: true, codes.Internal: true, codes.Canceled: true,
 	codes.DeadlineExceeded: true}
 
-// auditor writes who asked for what and what was answered.
+// auditor writes calls to the audit log: the caller, the action and the answer.
 type auditor struct {
 	// immutable
 	records Records
 	log     *slog.Logger
 	now     func() time.Time
 
-	// mu guards
-	mu              sync.Mutex
-	refusalLimiters map[auditIdentity]*refusalLimiter // as many as there are certificates, and one
+	mu              sync.Mutex                        // guards what follows
+	refusalLimiters map[auditIdentity]*refusalLimiter // at most one for each certificate, and one for unknown callers
 	lastWriteFailed bool                              // the last entry could not be written
 }
 
-// checkWritable says whether what is about to be done could be written down. After an entry that could not, one must
-// first succeed.
+// checkWritable says whether the audit log can be written, before a call has an effect: after a failed write it tries
+// once more.
 func (a *auditor) checkWritable() error {
 	a.mu.Lock()
 	broken := a.lastWriteFailed
@@ -61,7 +61,7 @@ func (a *auditor) checkWritable() error {
 	return a.write(caller{Name: string(certs.RoleControl)}, "write the audit log again after entries were lost", "", nil)
 }
 
-// write puts an entry down. The answer is ok where err is nil.
+// write writes an entry. The answer in it is ok if err is nil.
 func (a *auditor) write(c caller, action, arguments string, err error) error {
 	answer, obeyed := "ok", true
 	if err != nil {
@@ -89,7 +89,7 @@ func (a *auditor) write(c caller, action, arguments string, err error) error {
 	return nil
 }
 
-// writeRefusal writes that somebody was refused, unless that was too often of late.
+// writeRefusal writes an entry for a refused call, unless its caller has had maxRefusals entries in this second.
 func (a *auditor) writeRefusal(c caller, action, arguments string, err error) error {
 	write, skipped := a.allowRefusal(auditIdentity{c.Name, c.Role})
 	if !write {
@@ -101,7 +101,7 @@ func (a *auditor) writeRefusal(c caller, action, arguments string, err error) er
 	return a.write(c, action, arguments, err)
 }
 
-// allowRefusal tells whether one more refusal is to be written, and how many were not since the last that was.
+// allowRefusal says whether one more refusal may be written, and how many were skipped since the last one.
 func (a *auditor) allowRefusal(of auditIdentity) (write bool, skipped uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -125,7 +125,7 @@ func (a *auditor) allowRefusal(of auditIdentity) (write bool, skipped uint64) {
 	return true, skipped
 }
 
-// isRefusal tells whether an error says that nothing was done.
+// isRefusal says whether an error shows that a call had no effect.
 func isRefusal(err error) bool {
 	return err != nil && !obeyedErrorCodes[status.Convert(asStatus(err)).Code()]
 }

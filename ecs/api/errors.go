@@ -17,27 +17,27 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// Domain of the reasons in google.rpc.ErrorInfo.
+// Domain is the domain of the reasons in google.rpc.ErrorInfo.
 const Domain = "ringlet"
 
-// Reasons, as google.rpc.ErrorInfo carries them. A FaultError's reason is the code of its cause.
+// Reasons in google.rpc.ErrorInfo. A FaultError's reason is the code of its cause.
 const (
 	reasonState         = "STATE"         // the state forbids the command
 	reasonArgument      = "ARGUMENT"      // an argument is unknown, missing or malformed
-	reasonConfiguration = "CONFIGURATION" // the configuration would not be taken
-	reasonControl       = "CONTROL"       // somebody else has control
+	reasonConfiguration = "CONFIGURATION" // the configuration has problems
+	reasonControl       = "CONTROL"       // another user has control
 	reasonRole          = "ROLE"          // the caller's role does not suffice
-	reasonIdentity      = "IDENTITY"      // nothing says who the caller is
+	reasonIdentity      = "IDENTITY"      // the caller has no certificate or session
 	reasonNoRun         = "NO_RUN"        // there is no such run on record
 	reasonDamaged       = "DAMAGED"       // the record of the run cannot be read as it was written
 	ReasonAudit         = "AUDIT"         // the audit log cannot be written
 	reasonRoute         = "ROUTE"         // there is no such call
-	reasonOrigin        = "ORIGIN"        // a page of another site, or another's name for this machine
-	reasonLimit         = "LIMIT"         // there are as many streams as there can be
+	reasonOrigin        = "ORIGIN"        // a page of another site, or a foreign DNS name for this machine
+	reasonLimit         = "LIMIT"         // all streams are in use, or the bytes under way in them
 	ReasonEnding        = "ENDING"        // the run control ends
 	reasonTime          = "TIME"          // the time for the answer is over
 	reasonGone          = "GONE"          // the caller is gone
-	reasonInternal      = "INTERNAL"      // a mistake in the program
+	reasonInternal      = "INTERNAL"      // a bug
 )
 
 // PreconditionError refuses a command that the state forbids.
@@ -45,11 +45,11 @@ type PreconditionError struct {
 	State   string
 	Command string
 	Allowed []string // commands that would not be refused
-	Why     string   // a sentence; empty where the state says it all
+	Why     string   // a sentence; empty if the state alone forbids the command
 }
 
 func (e *PreconditionError) Error() string {
-	if e.Why != "" { // it is not the state alone
+	if e.Why != "" {
 		return fmt.Sprintf("the partition, which is %s, cannot %s: %s", e.State, e.Command, e.Why)
 	}
 	s := fmt.Sprintf("the partition cannot %s in state %s", e.Command, e.State)
@@ -59,7 +59,7 @@ func (e *PreconditionError) Error() string {
 	return s
 }
 
-// ArgumentError refuses a question for its form.
+// ArgumentError refuses a request for a wrong field or argument.
 type ArgumentError struct {
 	Name string // of the field or argument, as a path: "command", "arguments.node"
 	Why  string // a sentence
@@ -76,7 +76,7 @@ func (e *ConfigurationError) Error() string {
 	return "the configuration is not taken: " + strings.Join(e.Problems, "; ")
 }
 
-// FaultError says that a command was begun and broke.
+// FaultError says that a command was begun and failed.
 type FaultError struct {
 	Cause *ecsv1.Cause
 }
@@ -96,7 +96,7 @@ func (e *FaultError) Error() string {
 type roleError struct {
 	Caller caller
 	Action string     // what was asked for, e.g. "command" or "take control by force"
-	Needs  ecsv1.Role // the least role that may
+	Needs  ecsv1.Role // the least role for the action
 }
 
 func (e *roleError) Error() string {
@@ -104,7 +104,7 @@ func (e *roleError) Error() string {
 		roleName(e.Needs), e.Action)
 }
 
-// controlError refuses a caller since somebody else has control.
+// controlError refuses a caller since another user has control.
 type controlError struct {
 	Owner *ecsv1.Owner
 }
@@ -114,19 +114,19 @@ func (e *controlError) Error() string {
 		e.Owner.GetName(), e.Owner.GetSince().AsTime().Format(time.RFC3339))
 }
 
-// identityError refuses a caller that nothing is known of.
+// identityError refuses a caller without a valid certificate or session.
 type identityError struct{ why string }
 
 func (e *identityError) Error() string { return e.why }
 
-// auditError refuses what cannot be written down.
+// auditError refuses a call since the audit log cannot be written.
 type auditError struct{ cause error }
 
 func (e *auditError) Error() string {
 	return fmt.Sprintf("nothing is obeyed while the audit log cannot be written: %v", e.cause)
 }
 
-// reasonByCode are the reasons of what is refused by a plain status: on entry, by the gateway, by gRPC.
+// reasonByCode are the reasons for plain statuses: of the interceptors, the gateway and gRPC.
 var reasonByCode = map[codes.Code]string{
 	codes.InvalidArgument:   reasonArgument,
 	codes.NotFound:          reasonRoute,
@@ -138,7 +138,7 @@ var reasonByCode = map[codes.Code]string{
 	codes.Canceled:          reasonGone,
 }
 
-// asStatus is err as gRPC says it, with its details. Errors that are a status with details already stay.
+// asStatus converts err into a gRPC status with an ErrorInfo. A status that has details stays as it is.
 func asStatus(err error) error {
 	if err == nil {
 		return nil
@@ -164,7 +164,7 @@ func asStatus(err error) error {
 	return newStatus(plain.Code(), errors.New(plain.Message()), cmp.Or(reasonByCode[plain.Code()], reasonInternal), nil)
 }
 
-// statusOf is the status of an error of this package or of the records; nil for any other.
+// statusOf is the status of an error of this package or of package record; nil for any other.
 func statusOf(err error) error {
 	var (
 		state    *PreconditionError
@@ -221,8 +221,7 @@ func badRequest(field string, whys ...string) *errdetails.BadRequest {
 	return b
 }
 
-// newStatus makes a status with an ErrorInfo and further details. Where these hold what cannot be sent, the ErrorInfo
-// goes alone.
+// newStatus makes a status with an ErrorInfo and further details. It leaves out details that cannot be marshalled.
 func newStatus(code codes.Code, err error, reason string, metadata map[string]string,
 	details ...protoadapt.MessageV1) error {
 	s := status.New(code, validUTF8(err.Error()))
@@ -238,5 +237,5 @@ func newStatus(code codes.Code, err error, reason string, metadata map[string]st
 	return s.Err()
 }
 
-// validUTF8 is s as it can be sent: some of what is told came from elsewhere, and is not all UTF-8.
+// validUTF8 replaces invalid UTF-8, which protobuf does not send: texts may come from front-ends and file names.
 func validUTF8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -16,31 +16,31 @@ import (
 	"ringlet/node/certs"
 )
 
-// auditedCreds writes refused handshakes of gRPC to the audit log, and keeps the connections of the others.
+// auditedCreds writes refused TLS handshakes of gRPC to the audit log, and tracks the other connections in conns.
 type auditedCreds struct {
 	credentials.TransportCredentials
 	audit *auditor
 	conns *openConns
 }
 
-// openConns are open connections by the address of their peer. A stream of gRPC keeps what its peer does not read, even
-// after its end; only with the connection does that go.
+// openConns are the open gRPC connections by the address of their peer. A gRPC stream keeps data that its peer does not
+// read, even after the end of the stream; only closing the connection frees them.
 type openConns struct{ byAddress sync.Map }
 
-// closeConn closes the connection of a peer, if it has one here.
+// closeConn closes the connection of a peer, if there is one.
 func (d *openConns) closeConn(address string) {
 	if conn, ok := d.byAddress.Load(address); ok {
-		_ = conn.(net.Conn).Close() // it is not used any more
+		_ = conn.(net.Conn).Close() // the peer does not read
 	}
 }
 
-// trackedConn is a connection that is listed until it is closed.
+// trackedConn is a connection in conns until it is closed.
 type trackedConn struct {
 	net.Conn
 	conns *openConns
 }
 
-// NetConn is what it wraps, for package connlimit.
+// NetConn returns the wrapped connection, for package connlimit.
 func (d *trackedConn) NetConn() net.Conn { return d.Conn }
 
 func (d *trackedConn) Close() error {
@@ -48,7 +48,7 @@ func (d *trackedConn) Close() error {
 	return d.Conn.Close()
 }
 
-// ServerHandshake lets the peer in or tells why not.
+// ServerHandshake implements credentials.TransportCredentials.
 func (c *auditedCreds) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	d := &trackedConn{conn, c.conns}
 	c.conns.byAddress.Store(conn.RemoteAddr().String(), d)
@@ -60,12 +60,12 @@ func (c *auditedCreds) ServerHandshake(conn net.Conn) (net.Conn, credentials.Aut
 	return sealed, info, err
 }
 
-// Clone copies it.
+// Clone implements credentials.TransportCredentials.
 func (c *auditedCreds) Clone() credentials.TransportCredentials {
 	return &auditedCreds{c.TransportCredentials.Clone(), c.audit, c.conns}
 }
 
-// auditedLog is the log of the HTTP server, which says there, and nowhere else, whom a handshake refused.
+// auditedLog is the log handler of the HTTP server: net/http reports refused TLS handshakes only in its log.
 type auditedLog struct {
 	slog.Handler
 	audit *auditor
@@ -73,7 +73,7 @@ type auditedLog struct {
 
 const handshakeWords = "http: TLS handshake error from "
 
-// Handle takes refused handshakes to the audit log; everything else is the log's.
+// Handle writes refused handshakes to the audit log, and passes on all other records.
 func (h *auditedLog) Handle(ctx context.Context, r slog.Record) error {
 	if rest, ok := strings.CutPrefix(r.Message, handshakeWords); ok {
 		address, why, _ := strings.Cut(rest, ": ")
@@ -87,8 +87,8 @@ func (h *auditedLog) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// writeHandshake writes of a peer that was refused. Somebody who connects and says nothing, as probes of ports do, was
-// not refused.
+// writeHandshake writes an audit entry for a refused peer. A peer that connects and sends nothing, as port probes do,
+// is not refused, and gets none.
 func (a *auditor) writeHandshake(address string, err error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, syscall.ECONNRESET) {
 		a.log.Debug("a connection without a handshake", "address", address, "err", err)

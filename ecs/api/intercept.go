@@ -24,7 +24,7 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// auditedMethods are the methods whose every use is written down, refused or not. Of all others only refusals are.
+// auditedMethods are the methods whose every call goes to the audit log. Of other methods only refusals do.
 var auditedMethods = map[string]bool{
 	ecsv1.RunControl_Command_FullMethodName:        true,
 	ecsv1.RunControl_TakeControl_FullMethodName:    true,
@@ -32,7 +32,7 @@ var auditedMethods = map[string]bool{
 	newTokenMethod: true,
 }
 
-// interceptUnary is the way in for calls with one answer.
+// interceptUnary is the interceptor for calls with one answer.
 func (s *Server) interceptUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	handler grpc.UnaryHandler) (resp any, err error) {
 	caller, err := callerOf(ctx)
@@ -52,14 +52,14 @@ func (s *Server) interceptUnary(ctx context.Context, req any, info *grpc.UnarySe
 	return resp, asStatus(err)
 }
 
-// isStop says whether a call stops a run, or gives it up. That waits for nothing: an audit log that cannot be written
-// is said, and a run can be stopped all the same. Whatever begins, takes away or hands over needs the log.
+// isStop says whether a call stops a run, or gives it up. Stop is the only audited call that goes on if the audit log
+// cannot be written.
 func isStop(req any) bool {
 	c, ok := req.(*ecsv1.CommandRequest)
 	return ok && c.GetCommand() == "stop"
 }
 
-// interceptStream is the way in for calls with many.
+// interceptStream is the interceptor for calls with a stream of answers.
 func (s *Server) interceptStream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo,
 	handler grpc.StreamHandler) (err error) {
 	caller, err := callerOf(ss.Context())
@@ -91,20 +91,20 @@ func (s *Server) interceptStream(srv any, ss grpc.ServerStream, info *grpc.Strea
 	return asStatus(err)
 }
 
-// callerStream is a stream whose context says who asks. What is sent has a place in the stream limiter, and bounded
-// time.
+// callerStream is a stream with the caller in its context. Each message counts in the stream limiter, and must be sent
+// within the stall time-out.
 type callerStream struct {
 	grpc.ServerStream
 	ctx           context.Context
 	s             *Server
 	caller        caller
 	heldBytes     int64 // bytes of the last message
-	readerStalled bool  // the reader stood still
+	readerStalled bool  // a send failed by the stall time-out
 }
 
 func (c *callerStream) Context() context.Context { return c.ctx }
 
-// SendMsg sends a message when there is room for it. One goroutine calls it.
+// SendMsg waits for room in the stream limiter and sends a message. One goroutine calls it.
 func (c *callerStream) SendMsg(m any) error {
 	var size int64
 	if of, ok := m.(proto.Message); ok {
@@ -118,20 +118,20 @@ func (c *callerStream) SendMsg(m any) error {
 	c.heldBytes = size
 	over := time.AfterFunc(c.s.stallTimeout, func() { c.s.conns.closeConn(c.caller.Address) })
 	err := c.ServerStream.SendMsg(m)
-	late := !over.Stop() || errors.Is(err, os.ErrDeadlineExceeded) // of a socket
+	late := !over.Stop() || errors.Is(err, os.ErrDeadlineExceeded) // the latter of HTTP
 	c.readerStalled = late && err != nil
 	return err
 }
 
-// logStalled logs that a reader was let go, seldom.
+// logStalled logs that a stream ended since its reader stalled, at a bounded rate.
 func (s *Server) logStalled(c caller, method string) {
 	if unreported, yes := s.logLimiter.Allow(c.Name, s.now()); yes {
-		s.log.Warn("a stream was ended: its reader stood still", "user", c.Name, "remote", c.Address,
+		s.log.Warn("a stream was ended: its client did not read", "user", c.Name, "remote", c.Address,
 			"method", shortName(method), "after", s.stallTimeout, "unreported", unreported)
 	}
 }
 
-// auditCall puts a call into the audit log where it belongs there.
+// auditCall writes a call to the audit log, if its method is audited or the call was refused for its caller.
 func (s *Server) auditCall(c caller, method string, req any, err error) {
 	action, arguments := shortName(method), ""
 	switch r := req.(type) {
@@ -164,20 +164,20 @@ func (s *Server) auditCall(c caller, method string, req any, err error) {
 	}
 }
 
-// recoverPanic turns a panic of a handler into an error and an event: one call's mistake must not end everybody's
-// control.
+// recoverPanic turns a panic of a handler into an error and an event, so that a bug in one call does not end the
+// control of all users.
 func (s *Server) recoverPanic(method string, err *error) {
 	p := recover()
 	if p == nil {
 		return
 	}
 	s.log.Error("a handler panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
-	s.addAlarm(fmt.Sprintf("the call %s ended in a mistake of the program: %v", shortName(method), p))
-	*err = newStatus(codes.Internal, fmt.Errorf("%s ended in a mistake of the program, which its log tells",
+	s.addAlarm(fmt.Sprintf("the call %s ended in a bug of the control: %v", shortName(method), p))
+	*err = newStatus(codes.Internal, fmt.Errorf("%s ended in a bug of the control; its log has the details",
 		shortName(method)), reasonInternal, nil)
 }
 
-// addAlarm says that something is wrong with the run control itself.
+// addAlarm publishes a fault of the run control itself.
 func (s *Server) addAlarm(text string) {
 	s.journal.Add(&ecsv1.Event{
 		At:        timestamppb.New(s.now()),
@@ -188,11 +188,11 @@ func (s *Server) addAlarm(text string) {
 	})
 }
 
-// caller is who asks.
+// caller is the user of a call.
 type caller struct {
 	Name    string
 	Role    ecsv1.Role
-	Address string // host and port it asks from
+	Address string // host and port of the client
 }
 
 // Least roles for Server.Handle.
@@ -213,8 +213,8 @@ func roleName(r ecsv1.Role) string {
 	return strings.ToLower(strings.TrimPrefix(r.String(), "ROLE_"))
 }
 
-// roleOf is what a certificate's role may do here. The control is an admin, so that its own keys are good for its own
-// API; a node has no business with the run control.
+// roleOf is the role in the API for the role in a certificate. The control is an admin of its own API; a node has no
+// role in it.
 func roleOf(r certs.Role) ecsv1.Role {
 	switch r {
 	case certs.RoleViewer:
@@ -228,7 +228,7 @@ func roleOf(r certs.Role) ecsv1.Role {
 	return ecsv1.Role_ROLE_UNSPECIFIED
 }
 
-// leastRoleByMethod is the least role for each method. What is not in it is refused to everybody.
+// leastRoleByMethod is the least role for each method. A method that is not in it is refused to all callers.
 var leastRoleByMethod = map[string]ecsv1.Role{
 	ecsv1.RunControl_GetStatus_FullMethodName:          ecsv1.Role_ROLE_VIEWER,
 	ecsv1.RunControl_DescribeFSM_FullMethodName:        ecsv1.Role_ROLE_VIEWER,
@@ -288,39 +288,39 @@ func shortName(method string) string { return method[strings.LastIndex(method, "
 
 type callerKey struct{}
 
-// withCaller says who asks, where it is known by other means than a certificate on a gRPC connection.
+// withCaller puts the caller into a context, if it is known otherwise than by the certificate of a gRPC connection.
 func withCaller(ctx context.Context, c caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// callerOf is who asks: as withCaller said, else by the certificate of the connection. The zero Caller, with an error,
-// is somebody unknown.
+// callerOf is the caller by withCaller, or else by the certificate of the connection. With an error, its name is
+// unknownName.
 func callerOf(ctx context.Context) (caller, error) {
 	if c, ok := ctx.Value(callerKey{}).(caller); ok {
 		if c.Name == unknownName {
-			return c, &identityError{"nothing says who asks: open a session with the token that the control printed when it " +
+			return c, &identityError{"the caller is not known: open a session with the token that the control printed when it " +
 				"started"}
 		}
 		return c, nil
 	}
 	p, ok := peer.FromContext(ctx)
 	if !ok {
-		return caller{Name: unknownName}, &identityError{"nothing says who asks"}
+		return caller{Name: unknownName}, &identityError{"the caller is not known: there is no connection"}
 	}
 	c := caller{Name: unknownName, Address: p.Addr.String()}
 	info, ok := p.AuthInfo.(credentials.TLSInfo)
 	if !ok {
-		return c, &identityError{"the connection is not sealed, so nothing says who asks"}
+		return c, &identityError{"the caller is not known: the connection has no TLS"}
 	}
 	return callerByCertificate(c, info.State)
 }
 
-// callerByCertificate fills in who the certificate of a connection speaks for. A connection may outlive its
-// certificate, a call may not.
+// callerByCertificate fills in name and role by the certificate of a connection. It checks the certificate's end at
+// each call, since a connection may outlive its certificate.
 func callerByCertificate(c caller, state tls.ConnectionState) (caller, error) {
 	who, err := certs.PeerIdentity(state)
 	if err != nil {
-		return c, &identityError{fmt.Sprintf("the certificate does not say who asks: %v", err)}
+		return c, &identityError{fmt.Sprintf("the certificate does not name the caller: %v", err)}
 	}
 	if end := state.PeerCertificates[0].NotAfter; time.Now().After(end) {
 		return c, &identityError{fmt.Sprintf("the certificate of %s was good until %s", who.Name, end.Format(time.RFC3339))}
@@ -329,5 +329,5 @@ func callerByCertificate(c caller, state tls.ConnectionState) (caller, error) {
 	return c, nil
 }
 
-// unknownName is the name in the audit log of somebody who did not say who it is.
+// unknownName is the name in the audit log of a caller without an identity.
 const unknownName = "unknown"

@@ -10,14 +10,14 @@ import (
 var (
 	//go:embed openapi.swagger.json
 	grpcDocument []byte
-	// What HTTP has and gRPC has not: sessions, a record as a file, this document.
+	// Calls that only HTTP has: sessions, a record as a file, this document.
 	//
 	//go:embed openapi_http.json
 	httpDocument []byte
 )
 
-// openAPI is the document of the API over HTTP: what `make proto` makes of the service, with the paths that stand
-// beside it.
+// openAPI is the OpenAPI document of the API over HTTP: the one that `make proto` generates, with the paths that only
+// HTTP has.
 func openAPI() ([]byte, error) {
 	var document, more map[string]json.RawMessage
 	var paths, further map[string]json.RawMessage

@@ -32,16 +32,15 @@ type Config struct {
 	Identity *certs.Identity // of the control
 	// APIAddr is the address of the gRPC service.
 	APIAddr string
-	// PageAddr is the address of HTTP. Empty means none. On loopback it is plain HTTP, entered with a one-time token;
-	// elsewhere HTTPS, entered with a client certificate.
+	// PageAddr is the address of HTTP; empty: no HTTP. On loopback it is plain HTTP, and users sign in with a one-time
+	// token; elsewhere it is HTTPS, and users have client certificates.
 	PageAddr string
-	// OnEntered is called when a token was used, with the address for the next session, and a new token in it. Nil means
-	// that an admin must ask for it.
+	// OnEntered is called when a token was used, with the address and a new token for the next session. Nil: an admin
+	// must ask for a new token.
 	OnEntered func(entrance string)
-	// MaxStreams is how many may be open at once; one user may have a quarter of them. 0 is DefaultStreams.
+	// MaxStreams bounds the open streams; one user may have a quarter of them. 0 is DefaultStreams.
 	MaxStreams int
-	// Log is told what happens. Nil means slog.Default.
-	Log *slog.Logger
+	Log        *slog.Logger // nil: slog.Default
 }
 
 // A Server serves the run control's API and page.
@@ -59,31 +58,31 @@ type Server struct {
 	apiListener  net.Listener
 	pageListener net.Listener // nil: no HTTP
 	httpServer   *http.Server
-	apiMux       *http.ServeMux // the API, and nothing else below callPath
-	handlerMux   *http.ServeMux // what Handle was given
+	apiMux       *http.ServeMux // the API, below callPath and at documentPath
+	handlerMux   *http.ServeMux // the handlers given to Handle
 	servesHTTPS  bool           // HTTP is HTTPS
 	limiter      streamLimiter
 	conns        *openConns           // connections of gRPC
-	stallTimeout time.Duration        // how long a reader may stand still
-	logLimiter   connlimit.LogLimiter // of readers that stood still
+	stallTimeout time.Duration        // how long a reader may not read
+	logLimiter   connlimit.LogLimiter // of stalled readers
 
 	servingContext context.Context // ends when Serve does
 	stopServing    context.CancelFunc
 
 	sessions sessions
-	saveMu   sync.Mutex // held while the memory is written, so that the newest is the last
+	saveMu   sync.Mutex // held while the state is saved, so that the newest write is the last
 }
 
 const (
 	// maxRequest bounds a message that a client sends.
 	maxRequest = maxBody
-	// handshakeTimeout is how long a client may take to say who it is.
+	// handshakeTimeout bounds a TLS handshake and the header of a request.
 	handshakeTimeout = 10 * time.Second
-	// shutdownTimeout is how long calls may take to come to their end when the server does.
+	// shutdownTimeout bounds how long calls may take to finish when the server ends.
 	shutdownTimeout = 2 * time.Second
 )
 
-// New makes a Server and binds its addresses. Whoever does not Serve it must Close it.
+// New makes a Server and binds its addresses. The caller must Serve or Close it.
 func New(cfg Config) (*Server, error) {
 	s := &Server{
 		log:          cfg.Log,
@@ -118,7 +117,7 @@ func New(cfg Config) (*Server, error) {
 	s.grpcServer = grpc.NewServer(
 		grpc.Creds(&auditedCreds{cfg.Identity.ServerCredentialsForUsers(s.log), s.audit, s.conns}),
 		grpc.UnaryInterceptor(s.interceptUnary), grpc.StreamInterceptor(s.interceptStream),
-		// what nobody may call, the interceptor refuses
+		// the interceptor refuses unknown methods; without a handler it would not be called for them
 		grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return nil }),
 		grpc.MaxRecvMsgSize(maxRequest), grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.MaxConcurrentStreams(uint32(s.limiter.maxStreams)),
@@ -166,7 +165,7 @@ func (s *Server) listen(cfg Config) (err error) {
 	return nil
 }
 
-// Refused counts the connections that were closed since too many were open, by service.
+// Refused counts the connections that were refused because too many were open, by service.
 func (s *Server) Refused() map[string]uint64 {
 	out := map[string]uint64{}
 	for service, lis := range map[string]net.Listener{serviceAPI: s.apiListener, servicePage: s.pageListener} {
@@ -186,7 +185,7 @@ const (
 // APIAddr is the address of the gRPC service.
 func (s *Server) APIAddr() net.Addr { return s.apiListener.Addr() }
 
-// PageAddr is the address of HTTP, nil if there is none.
+// PageAddr is the address of HTTP; nil if there is none.
 func (s *Server) PageAddr() net.Addr {
 	if s.pageListener == nil {
 		return nil
@@ -194,7 +193,7 @@ func (s *Server) PageAddr() net.Addr {
 	return s.pageListener.Addr()
 }
 
-// setServing says to the health service whether the partition can be asked. It can from the beginning.
+// setServing sets the state of the gRPC health service.
 func (s *Server) setServing(yes bool) {
 	state := grpc_health_v1.HealthCheckResponse_NOT_SERVING
 	if yes {
@@ -204,9 +203,9 @@ func (s *Server) setServing(yes bool) {
 	s.health.SetServingStatus(ecsv1.RunControl_ServiceDesc.ServiceName, state)
 }
 
-// Handle serves a pattern of http.ServeMux at the page's address to whoever has at least that role; ROLE_UNSPECIFIED is
-// everybody who came that far, on loopback also without a session. What is below /v1/ is the API's, and /openapi.json.
-// To be called before Serve.
+// Handle serves a pattern of http.ServeMux at the page's address to callers with at least that role. Everybody is all
+// callers who pass TLS, on loopback also without a session. Paths below /v1/ and /openapi.json belong to the API. Call
+// it before Serve.
 func (s *Server) Handle(pattern string, least ecsv1.Role, h http.Handler) {
 	s.handlerMux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		caller, err := callerOf(r.Context())
@@ -224,8 +223,8 @@ func (s *Server) Handle(pattern string, least ecsv1.Role, h http.Handler) {
 	})
 }
 
-// NewEntrance makes a one-time token, and returns the address that opens a session with it. On HTTPS, which needs none,
-// it is the plain address; it is empty where there is no page.
+// NewEntrance makes a one-time token, and returns the address that opens a session with it. With HTTPS it is the plain
+// address, since a certificate replaces the token; it is empty if there is no page.
 func (s *Server) NewEntrance() string {
 	switch {
 	case s.pageListener == nil:
@@ -243,7 +242,7 @@ func (s *Server) entranceURL(token string) string {
 	return "http://" + s.pageListener.Addr().String() + "/?token=" + token
 }
 
-// reachableAddress is an address as others may ask for it: one that is bound everywhere goes by this host's name.
+// reachableAddress is an address that other hosts can use: if it is bound on all interfaces, with this host's name.
 func reachableAddress(bound net.Addr) string {
 	at, ok := bound.(*net.TCPAddr)
 	name, err := os.Hostname()
@@ -255,7 +254,7 @@ func reachableAddress(bound net.Addr) string {
 
 func (s *Server) newToken(context.Context, any) (any, error) {
 	if s.servesHTTPS {
-		return nil, &identityError{"tokens are for loopback only: here a client certificate says who asks"}
+		return nil, &identityError{"tokens are for loopback only: give a client certificate here"}
 	}
 	return s.sessions.newToken(), nil
 }
@@ -283,7 +282,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	s.shutdown()
 	for range serving {
-		// One that had not begun yet is refused by its server, which has been shut.
+		// A Serve that had not begun returns an error, since its server is shut down.
 		e := <-failed
 		if e != nil && !errors.Is(e, http.ErrServerClosed) && !errors.Is(e, grpc.ErrServerStopped) && err == nil {
 			err = e
@@ -295,12 +294,12 @@ func (s *Server) Serve(ctx context.Context) error {
 	return nil
 }
 
-// shutdown ends streams, gives calls their last time, and closes.
+// shutdown ends the streams, waits up to shutdownTimeout for calls, and closes.
 func (s *Server) shutdown() {
 	s.health.Shutdown()
 	over, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
-	s.stopServing() // streams, and what waits for a command
+	s.stopServing() // ends streams
 	defer context.AfterFunc(over, s.grpcServer.Stop)()
 	if s.httpServer != nil {
 		if s.httpServer.Shutdown(over) != nil {
@@ -310,7 +309,7 @@ func (s *Server) shutdown() {
 	s.grpcServer.GracefulStop()
 }
 
-// Close gives the addresses of a Server that was not served free.
+// Close closes the listeners of a Server without Serve.
 func (s *Server) Close() error {
 	s.stopServing()
 	s.grpcServer.Stop()

@@ -13,7 +13,7 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// service answers RunControl. The interceptors have let the caller in.
+// service implements RunControl, behind the interceptors.
 type service struct {
 	ecsv1.UnimplementedRunControlServer
 
@@ -22,10 +22,9 @@ type service struct {
 	records    Records
 	journal    Journal
 	now        func() time.Time
-	onTransfer func() // called after control has gone to somebody else
+	onTransfer func() // called after the owner of the control has changed
 
-	// mu guards
-	mu    sync.Mutex
+	mu    sync.Mutex // guards what follows
 	owner ownership
 }
 
@@ -53,7 +52,7 @@ func (s *service) Plan(ctx context.Context, req *ecsv1.CommandRequest) (*ecsv1.P
 		return nil, err
 	}
 	plan := proto.CloneOf(s.backend.Plan(ctx, req))
-	// What would stop the command here must not be missing in the plan.
+	// The plan includes the refusals of the API.
 	if err := permit(caller, ecsv1.RunControl_Command_FullMethodName); err != nil {
 		plan.Possible, plan.Refusals = false, append(plan.Refusals, err.Error())
 	} else if err := s.currentOwner().checkOwner(caller); err != nil {
@@ -92,7 +91,7 @@ func (s *service) ReleaseControl(ctx context.Context, _ *ecsv1.ReleaseControlReq
 	return s.transferControl(ctx, ownership.release)
 }
 
-// transferControl takes a step of the ownership, and tells of it if it changed something.
+// transferControl applies a step of the ownership, and publishes it if the owner has changed.
 func (s *service) transferControl(ctx context.Context, step func(ownership,
 	caller) (ownership, error)) (*ecsv1.Owner, error) {
 	caller, err := callerOf(ctx)
@@ -143,21 +142,21 @@ func (s *service) GetSnapshot(_ context.Context, req *ecsv1.GetSnapshotRequest) 
 	return s.backend.Snapshot(int(req.GetHistory())), nil
 }
 
-// Answers of lists, where the question names no length, and the longest.
+// Default lengths of lists, and the greatest.
 const (
 	defaultRunLimit   = 50
 	defaultAuditLimit = 100
 	maxListLimit      = 1000
 )
 
-// listLength is how long a list is to be.
+// listLength is the length of a list by the request, or its default; the error is an *ArgumentError.
 func listLength(requested uint32, otherwise int) (int, error) {
 	switch {
 	case requested == 0:
 		return otherwise, nil
 	case requested > maxListLimit:
 		return 0, &ArgumentError{Name: "limit",
-			Why: fmt.Sprintf("%d at a time are the most: ask for what comes before the last one", maxListLimit)}
+			Why: fmt.Sprintf("at most %d at a time: ask for those before the last one", maxListLimit)}
 	}
 	return int(requested), nil
 }
@@ -171,7 +170,7 @@ func (s *service) ListRuns(_ context.Context, req *ecsv1.ListRunsRequest) (*ecsv
 	if err != nil {
 		return nil, err
 	}
-	return &ecsv1.ListRunsResponse{Runs: list.Runs, More: list.HasOlder}, nil // which are damaged, the store tells the log
+	return &ecsv1.ListRunsResponse{Runs: list.Runs, More: list.HasOlder}, nil // the store logs damaged records
 }
 
 func (s *service) GetRun(_ context.Context, req *ecsv1.GetRunRequest) (*ecsv1.Run, error) {
@@ -206,8 +205,8 @@ func (s *service) ListAudit(_ context.Context, req *ecsv1.ListAuditRequest) (*ec
 	return &ecsv1.ListAuditResponse{Entries: entries}, nil
 }
 
-// ownership is who has control. It is a value: each step gives the next one, or says why not. The zero ownership is
-// nobody's.
+// ownership is which user has control. It is a value: each step returns the next one, or an error. In the zero
+// ownership no user has control.
 type ownership struct {
 	name  string
 	role  ecsv1.Role
@@ -221,7 +220,7 @@ func (o ownership) message() *ecsv1.Owner {
 	return &ecsv1.Owner{Name: o.name, Role: o.role, Since: timestamppb.New(o.since)}
 }
 
-// acquire gives control to the caller. Who has it already keeps it since then.
+// acquire gives control to the caller. If the caller has it already, nothing changes.
 func (o ownership) acquire(c caller, force bool, now time.Time) (ownership, error) {
 	if force && c.Role < ecsv1.Role_ROLE_ADMIN {
 		return o, &roleError{Caller: c, Action: "take control by force", Needs: ecsv1.Role_ROLE_ADMIN}
@@ -235,7 +234,7 @@ func (o ownership) acquire(c caller, force bool, now time.Time) (ownership, erro
 	return ownership{name: c.Name, role: c.Role, since: now}, nil
 }
 
-// release gives control back. Where nobody has it that is so already; only its holder gives it back.
+// release gives control back. Only the user who has control may do so; if no user has it, nothing changes.
 func (o ownership) release(c caller) (ownership, error) {
 	if o.name != "" && o.name != c.Name {
 		return o, &controlError{Owner: o.message()}
@@ -243,8 +242,7 @@ func (o ownership) release(c caller) (ownership, error) {
 	return ownership{}, nil
 }
 
-// checkOwner says whether a command of the caller is obeyed: where nobody has control everybody's are, that role
-// permits.
+// checkOwner refuses a command of the caller if another user has control.
 func (o ownership) checkOwner(c caller) error {
 	if o.name != "" && o.name != c.Name {
 		return &controlError{Owner: o.message()}

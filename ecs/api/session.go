@@ -18,35 +18,33 @@ import (
 )
 
 const (
-	// sessionLife is how long a session lasts after it was used last: a shift and a bit.
+	// sessionLife is how long a session lasts after its last use: longer than a shift.
 	sessionLife = 12 * time.Hour
-	// maxSessions are open at once; the one that was not used for longest makes room.
+	// maxSessions bounds the open sessions; a new one replaces the least recently used.
 	maxSessions = 64
-	// secretSize in bytes of tokens and sessions: nobody guesses 256 bits.
+	// secretSize is the size of tokens and session secrets, in bytes.
 	secretSize = 32
 )
 
-// newTokenMethod stands for POST /v1/session/token in the table of roles. It is the one call that HTTP has and gRPC has
-// not.
+// newTokenMethod stands for POST /v1/session/token in the table of roles; gRPC has no such call.
 const newTokenMethod = "/http/NewToken"
 
-// newSecret returns a secret that can stand in an address.
+// newSecret returns a secret in characters that a URL may have.
 func newSecret() string {
 	b := make([]byte, secretSize)
 	rand.Read(b) // never fails (crypto/rand)
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// sessions are the one-time token and what was opened with such tokens. Secrets are kept as hashes: looking one up then
-// takes no time that tells anything of it.
+// sessions are the one-time token and the sessions that were opened with such tokens. Secrets are kept as hashes, so
+// that the time of a look-up says nothing about them.
 type sessions struct {
-	// mu guards
-	mu        sync.Mutex
-	tokenHash [sha256.Size]byte // zero: it was used
-	lastUsed  map[[sha256.Size]byte]time.Time
+	mu        sync.Mutex                      // guards what follows
+	tokenHash [sha256.Size]byte               // zero: the token was used
+	lastUsed  map[[sha256.Size]byte]time.Time // by the hash of the session's secret
 }
 
-// newToken makes a token; one that was not used is void then.
+// newToken makes a token, which replaces an unused one.
 func (s *sessions) newToken() string {
 	word := newSecret()
 	s.mu.Lock()
@@ -55,7 +53,7 @@ func (s *sessions) newToken() string {
 	return word
 }
 
-// redeem uses the token up and opens a session.
+// redeem uses the token up, opens a session, and returns its secret.
 func (s *sessions) redeem(token string, now time.Time) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +83,7 @@ func (s *sessions) dropOldest() {
 	delete(s.lastUsed, oldest)
 }
 
-// renewIfOpen says whether a session is open, and keeps it so.
+// renewIfOpen says whether a session is open, and renews it.
 func (s *sessions) renewIfOpen(word string, now time.Time) bool {
 	key := sha256.Sum256([]byte(word))
 	s.mu.Lock()
@@ -102,13 +100,14 @@ func (s *sessions) renewIfOpen(word string, now time.Time) bool {
 	return true
 }
 
-// cookieName has the port in it: browsers keep cookies by host, and several controls may live on one.
+// cookieName has the port in it: browsers keep cookies by host, and several controls may run on one host.
 func (s *Server) cookieName() string {
-	_, port, _ := net.SplitHostPort(s.pageListener.Addr().String()) // an address of ours is well formed
+	_, port, _ := net.SplitHostPort(s.pageListener.Addr().String()) // a listener's address has a port
 	return "ringlet-session-" + port
 }
 
-// sessionSecret is the session of a request and whether a browser sent it by itself, as it does with cookies.
+// sessionSecret is the session's secret in a request. ambient says that it is a cookie, which a browser sends without
+// the page's doing.
 func (s *Server) sessionSecret(r *http.Request) (word string, ambient bool) {
 	if word, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		return word, false
@@ -119,11 +118,11 @@ func (s *Server) sessionSecret(r *http.Request) (word string, ambient bool) {
 	return "", false
 }
 
-// openSession opens a session with a token. It is written to the audit log, whether it went well or not.
+// openSession opens a session with a token, sets the cookie, and writes an audit entry, also for a refusal.
 func (s *Server) openSession(w http.ResponseWriter, r *http.Request, token string) (string, error) {
 	c := caller{Name: unknownName, Address: r.RemoteAddr}
 	if s.servesHTTPS {
-		return "", &identityError{"tokens are for loopback only: here a client certificate says who asks"}
+		return "", &identityError{"tokens are for loopback only: give a client certificate here"}
 	}
 	if err := s.audit.checkWritable(); err != nil {
 		return "", err
@@ -169,7 +168,7 @@ func (s *Server) postSession(w http.ResponseWriter, r *http.Request) {
 		"idleSeconds": int(sessionLife.Seconds())})
 }
 
-// postToken is POST /v1/session/token: a new one-time token, for whoever is to come in next.
+// postToken is POST /v1/session/token: a new one-time token, for the next session.
 func (s *Server) postToken(w http.ResponseWriter, r *http.Request) {
 	token, err := s.interceptUnary(r.Context(), nil, &grpc.UnaryServerInfo{FullMethod: newTokenMethod}, s.newToken)
 	if err != nil {

@@ -22,14 +22,16 @@ import (
 )
 
 const (
-	// heartbeatInterval keeps proxies from closing a stream on which nothing happens, and finds out who is gone.
+	// heartbeatInterval is the interval of comments on an idle stream: they keep proxies from closing it, and find clients
+	// that are gone.
 	heartbeatInterval = 15 * time.Second
-	// protobufType is what a client accepts that wants messages as protobuf. To read one takes a fraction of the time
-	// that its JSON takes.
+	// protobufType in the header Accept asks for messages as protobuf, which clients decode in a fraction of the time of
+	// JSON.
 	protobufType = "application/x-protobuf"
 )
 
-// streamEvents is GET /v1/events: Watch. The id of each is its number, by which a browser that was cut off goes on.
+// streamEvents is GET /v1/events: Watch. The id of a server-sent event is the event's number, from which a browser that
+// was cut off continues.
 func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request) {
 	req := &ecsv1.WatchRequest{}
 	if err := fillFromQuery(req, r.URL.Query()); err != nil {
@@ -47,7 +49,7 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request) {
 	s.serveStream(w, r, ecsv1.RunControl_Watch_FullMethodName, req)
 }
 
-// streamHandler is a GET of what a method streams; what is behind the question mark is its request.
+// streamHandler serves the stream of a method; the query is its request.
 func (s *Server) streamHandler(method string, request func() proto.Message) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		req := request()
@@ -59,7 +61,7 @@ func (s *Server) streamHandler(method string, request func() proto.Message) http
 	}
 }
 
-// fillFromQuery makes a message of the words behind the question mark.
+// fillFromQuery fills a message from a query.
 func fillFromQuery(into proto.Message, query url.Values) error {
 	if err := runtime.PopulateQueryParameters(into, query, utilities.NewDoubleArray(nil)); err != nil {
 		return &ArgumentError{Name: "query", Why: err.Error()}
@@ -67,7 +69,7 @@ func fillFromQuery(into proto.Message, query url.Values) error {
 	return nil
 }
 
-// serveStream answers with server-sent events what the method would stream over gRPC.
+// serveStream calls a streaming method, and sends its messages as server-sent events.
 func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, method string, req proto.Message) {
 	for _, d := range ecsv1.RunControl_ServiceDesc.Streams {
 		if d.StreamName != shortName(method) {
@@ -90,32 +92,31 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, method stri
 
 // eventStream is a gRPC stream whose messages leave as server-sent events.
 type eventStream struct {
-	grpc.ServerStream // nil: the methods that a handler uses are below
+	grpc.ServerStream // nil: all methods that handlers use are below
 
 	// immutable
 	ctx          context.Context
 	req          proto.Message
-	stallTimeout time.Duration // how long a client may leave what was sent unread
+	stallTimeout time.Duration // how long a client may not read
 	binary       bool          // messages leave as protobuf in base64, in a field pb
 
-	// mu guards
-	mu             sync.Mutex
+	mu             sync.Mutex // guards what follows
 	w              http.ResponseWriter
 	rc             *http.ResponseController
 	heartbeatTimer *time.Timer // nil before the answer begins
 	ended          bool
 }
 
-// Context of the request.
+// Context is that of the request.
 func (e *eventStream) Context() context.Context { return e.ctx }
 
-// RecvMsg gives the question, which the handler asks for once.
+// RecvMsg returns the request. The handler calls it once.
 func (e *eventStream) RecvMsg(m any) error {
 	proto.Merge(m.(proto.Message), e.req)
 	return nil
 }
 
-// SendHeader begins the answer. The handler calls it when the question is in order, before anything is sent.
+// SendHeader begins the answer. The handler calls it after it has checked the request, before the first message.
 func (e *eventStream) SendHeader(metadata.MD) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -126,7 +127,7 @@ func (e *eventStream) SendHeader(metadata.MD) error {
 	return e.write("retry: 1000\n\n")
 }
 
-// SendMsg writes an event.
+// SendMsg writes a message as a server-sent event.
 func (e *eventStream) SendMsg(m any) error {
 	name, text, err := e.encode(m.(proto.Message))
 	if err != nil {
@@ -141,7 +142,7 @@ func (e *eventStream) SendMsg(m any) error {
 	return e.write(id, name, text, "\n\n")
 }
 
-// encode is a message as the client asked for it, and the name of the field that has it.
+// encode returns a message in the form that the client asked for, and the name of its field.
 func (e *eventStream) encode(m proto.Message) (name, text string, err error) {
 	if !e.binary {
 		b, err := jsonOptions.Marshal(m)
@@ -151,7 +152,7 @@ func (e *eventStream) encode(m proto.Message) (name, text string, err error) {
 	return "pb: ", base64.StdEncoding.EncodeToString(b), err
 }
 
-// writeHeartbeat writes a comment where nothing happens.
+// writeHeartbeat writes a comment, every heartbeatInterval.
 func (e *eventStream) writeHeartbeat() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -161,9 +162,9 @@ func (e *eventStream) writeHeartbeat() {
 	}
 }
 
-// write sends text at once. The caller holds mu.
+// write sends texts and flushes. The caller holds mu.
 func (e *eventStream) write(texts ...string) error {
-	// where it cannot be set, the heartbeat still ends what is dead
+	// if the deadline cannot be set, the heartbeat still finds a dead client
 	_ = e.rc.SetWriteDeadline(time.Now().Add(e.stallTimeout))
 	for _, text := range texts { // not joined: a sample may have many MB
 		if _, err := io.WriteString(e.w, text); err != nil {
@@ -173,7 +174,7 @@ func (e *eventStream) write(texts ...string) error {
 	return e.rc.Flush()
 }
 
-// end says why the stream ends; before anything was sent, as any other call would.
+// end sends why the stream ends: as an event end, or as the error of the call if the answer has not begun.
 func (e *eventStream) end(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -187,7 +188,7 @@ func (e *eventStream) end(err error) {
 	e.heartbeatTimer.Stop()
 	if err != nil && e.ctx.Err() == nil {
 		text, _ := jsonOptions.Marshal(status.Convert(err).Proto())
-		_ = e.write("event: end\ndata: ", string(text), "\n\n") // the end of the stream says it too
+		_ = e.write("event: end\ndata: ", string(text), "\n\n") // the client sees the end of the stream anyway
 	}
 	_ = e.rc.SetWriteDeadline(time.Time{})
 }

@@ -114,7 +114,7 @@ func TestAStalledReaderIsEnded(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for ctx.Err() == nil && !strings.Contains(log.String(), "its reader stood still") {
+			for ctx.Err() == nil && !strings.Contains(log.String(), "its client did not read") {
 				time.Sleep(time.Millisecond)
 			}
 			for ctx.Err() == nil && h.Open() > 0 {

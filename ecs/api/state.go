@@ -10,11 +10,11 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// stateKey is where the memory holds what a restarted control needs so that its users notice nothing.
+// stateKey is the key of savedState in the records.
 const stateKey = "api"
 
-// savedState is what outlives the process: who has control, and the hashes of open sessions with the time each was
-// opened.
+// savedState is the API's state that outlives the process, so that users do not notice a restart: the owner of the
+// control, and the hashes of open sessions with the times of their last use.
 type savedState struct {
 	Owner    string               `json:"owner,omitempty"`
 	Role     ecsv1.Role           `json:"role,omitempty"`
@@ -22,7 +22,7 @@ type savedState struct {
 	Sessions map[string]time.Time `json:"sessions,omitempty"`
 }
 
-// saveState writes down what is to outlive the process. It is called with each change, of which there are few.
+// saveState writes the savedState. It is called when a session is opened or the owner changes.
 func (s *Server) saveState() {
 	s.saveMu.Lock()
 	defer s.saveMu.Unlock()
@@ -37,14 +37,14 @@ func (s *Server) saveState() {
 		err = s.records.Remember(stateKey, text)
 	}
 	if err != nil {
-		s.log.Error("sessions and the owner of the control would not outlive this process", "err", err)
+		s.log.Error("sessions and the owner of the control were not saved: a restart would lose them", "err", err)
 	}
 }
 
 const lostSessionsText = "the sessions and the owner of the control are lost: users sign in, and take control again"
 
-// loadState reads what saveState wrote. What cannot be read is as if it was not there, and said: whoever had control
-// takes it again.
+// loadState restores the savedState. If it cannot be read, that is logged, and users must sign in and take control
+// again.
 func (s *Server) loadState() {
 	text, err := s.records.Recall(stateKey)
 	if err != nil || text == nil {
@@ -55,14 +55,14 @@ func (s *Server) loadState() {
 	}
 	var k savedState
 	if err := json.Unmarshal(text, &k); err != nil {
-		s.log.Error(lostSessionsText, "err", fmt.Errorf("what was kept of them: %w", err))
+		s.log.Error(lostSessionsText, "err", fmt.Errorf("the saved state: %w", err))
 		return
 	}
 	s.service.owner = ownership{name: k.Owner, role: k.Role, since: k.Since}
 	s.sessions.restore(k.Sessions, s.now())
 }
 
-// export is the open sessions by the hash of their secret.
+// export returns the open sessions, with the time of their last use, by the hash of their secret in hex.
 func (s *sessions) export() map[string]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +73,7 @@ func (s *sessions) export() map[string]time.Time {
 	return out
 }
 
-// restore opens what export gave, as far as it has not run out.
+// restore opens exported sessions that have not expired.
 func (s *sessions) restore(list map[string]time.Time, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

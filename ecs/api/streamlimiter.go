@@ -11,41 +11,41 @@ import (
 )
 
 const (
-	// DefaultStreams is how many streams are open at once, of all users: each costs a goroutine and what waits in it.
+	// DefaultStreams bounds the open streams of all users: each costs a goroutine and a message under way.
 	DefaultStreams = 256
-	// MaxStreams is the most that Config.MaxStreams may ask for.
+	// MaxStreams is the greatest Config.MaxStreams.
 	MaxStreams = 1 << 16
-	// userShareDivisor is the share of one user in streams and bytes: one in so many.
+	// userShareDivisor: one user may have one part in so many of the streams and bytes.
 	userShareDivisor = 4
-	// maxBytesUnderWay is how many bytes of messages are on their way in all streams. What a stream holds is its last
-	// message, until the next one is taken: it may still be unread.
+	// maxBytesUnderWay bounds the bytes of messages under way in all streams. A stream counts its last message until it
+	// sends the next one, since the client may not have read it.
 	maxBytesUnderWay = 256 << 20
-	// stallTimeout is how long a reader may stand still before its stream ends.
+	// stallTimeout is how long a client may not read before its stream ends.
 	stallTimeout = 10 * time.Second
 )
 
-// streamLimiter bounds streams: how many are open, and how many bytes are on their way in them; in all, and of one
-// user. A user that holds nothing may have one message of any size. It may be used by several goroutines.
+// streamLimiter bounds the open streams and the bytes under way in them, in all and for each user. A user without bytes
+// under way may send one message of up to maxBytes. It may be used by several goroutines.
 type streamLimiter struct {
 	maxStreams int   // most; immutable
 	maxBytes   int64 // most; immutable
 
 	mu          sync.Mutex
 	total       usage
-	usageByUser map[string]usage // nobody is listed with zeros
-	bytesFreed  chan struct{}    // closed when bytes come back; nil: nobody waits
+	usageByUser map[string]usage // without zero values
+	bytesFreed  chan struct{}    // closed when bytes are freed; nil: no goroutine waits
 }
 
-// usage is what is in use.
+// usage counts streams and bytes in use.
 type usage struct {
 	streams int
 	bytes   int64
 }
 
-// perUser is how many streams one user may have.
+// perUser is the bound of one user's streams.
 func (r *streamLimiter) perUser() int { return max(r.maxStreams/userShareDivisor, 1) }
 
-// openStream begins a stream of a user, or says why it may not. The end is closeStream.
+// openStream counts a new stream of a user, or refuses it. Call closeStream at its end.
 func (r *streamLimiter) openStream(user string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,15 +61,15 @@ func (r *streamLimiter) openStream(user string) error {
 	return nil
 }
 
-// closeStream ends a stream that still holds so many bytes.
+// closeStream frees a stream and the held bytes of its last message.
 func (r *streamLimiter) closeStream(user string, held int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.addUsage(user, usage{-1, -held})
 }
 
-// trySwapBytes gives the bytes of a message back and takes those of the next, if there is room. Else nothing is taken,
-// and the channel closes when it is worth to ask again.
+// trySwapBytes frees the old bytes of a message and takes those of the next, if there is room. Otherwise it takes none,
+// and again is closed when bytes are freed.
 func (r *streamLimiter) trySwapBytes(user string, old, size int64) (yes bool, again <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,7 +85,7 @@ func (r *streamLimiter) trySwapBytes(user string, old, size int64) (yes bool, ag
 	return false, r.bytesFreed
 }
 
-// addUsage changes what is in use. The caller holds mu.
+// addUsage adds to the usage of a user and in all. The caller holds mu.
 func (r *streamLimiter) addUsage(user string, by usage) {
 	if r.usageByUser == nil {
 		r.usageByUser = map[string]usage{}
@@ -102,7 +102,7 @@ func (r *streamLimiter) addUsage(user string, by usage) {
 	}
 }
 
-// waitSwapBytes is trySwapBytes, and waits for room, so long at most.
+// waitSwapBytes is trySwapBytes that waits for room, for most at most.
 func (r *streamLimiter) waitSwapBytes(ctx context.Context, user string, old, size int64, most time.Duration) error {
 	over := time.NewTimer(most)
 	defer over.Stop()
@@ -123,8 +123,8 @@ func (r *streamLimiter) waitSwapBytes(ctx context.Context, user string, old, siz
 	}
 }
 
-// stalledError is the error of a stream whose reader did not read.
+// stalledError is the error of a stream whose client did not read.
 func stalledError(most time.Duration) error {
-	return status.Error(codes.ResourceExhausted, fmt.Sprintf("the reader of the stream stood still for %v and was let "+
-		"go: read what comes, or ask for less", most))
+	return status.Error(codes.ResourceExhausted, fmt.Sprintf("the client did not read the stream for %v, so it was "+
+		"ended: read faster, or ask for less", most))
 }

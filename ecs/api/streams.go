@@ -19,14 +19,14 @@ const (
 	maxInterval     = 60_000
 )
 
-// Watch streams events until the client goes or the server ends.
+// Watch streams events until the client or the server ends the stream.
 func (s *service) Watch(req *ecsv1.WatchRequest, out grpc.ServerStreamingServer[ecsv1.Event]) error {
 	after := req.GetAfter()
 	switch after {
 	case 0:
 		after = s.journal.LastNumber()
 	case 1:
-		after = 0 // what an earlier control numbered is nothing that this reader missed
+		after = 0 // all kept events, whatever their numbers
 	}
 	events := s.journal.Subscribe(out.Context(), after)
 	if err := out.SendHeader(nil); err != nil {
@@ -43,7 +43,7 @@ func (s *service) Watch(req *ecsv1.WatchRequest, out grpc.ServerStreamingServer[
 	return out.Context().Err()
 }
 
-// WatchSnapshots streams the live figures, the first at once.
+// WatchSnapshots streams snapshots, the first at once.
 func (s *service) WatchSnapshots(req *ecsv1.WatchSnapshotsRequest,
 	out grpc.ServerStreamingServer[ecsv1.Snapshot]) error {
 	interval := req.GetIntervalMs()
@@ -71,17 +71,18 @@ func (s *service) WatchSnapshots(req *ecsv1.WatchSnapshotsRequest,
 	}
 }
 
-// Sample streams counters of a node until there are enough, the run is over, or the client goes.
+// Sample streams samples of a node's counters; see Backend.Sample.
 func (s *service) Sample(q *samplev1.Question, out grpc.ServerStreamingServer[samplev1.Samples]) error {
 	return s.backend.Sample(out.Context(), q, sendWithHeader(out))
 }
 
-// Tap streams a sample of what is built until the client goes or the server ends.
+// Tap streams a sample of the built events until the client or the server ends the stream.
 func (s *service) Tap(req *tapv1.Selection, out grpc.ServerStreamingServer[tapv1.Samples]) error {
 	return s.backend.Tap(out.Context(), req, sendWithHeader(out))
 }
 
-// sendWithHeader sends messages, and the header before the first: not before the question is known to be in order.
+// sendWithHeader returns a function that sends messages, and the header before the first one: an error of the request
+// then comes before the header.
 func sendWithHeader[M any](out grpc.ServerStreamingServer[M]) func(*M) error {
 	begun := false
 	return func(m *M) error {

@@ -32,17 +32,17 @@ import (
 const (
 	callPath     = "/v1/"
 	documentPath = "/openapi.json"
-	// maxBody bounds what a client may send: a configuration with all its settings takes a few kB.
+	// maxBody bounds the body of a request, in bytes: a configuration with all its settings has a few kB.
 	maxBody = 1 << 20
-	// bodyTimeout is how long a client may take to send it.
+	// bodyTimeout bounds how long a client may take to send the body.
 	bodyTimeout = 10 * time.Second
 )
 
-// jsonOptions is how messages are written: every field, so that a reader need not know what an absent one means.
+// jsonOptions writes fields with default values, too, so that clients need not know the defaults.
 var jsonOptions = protojson.MarshalOptions{EmitDefaultValues: true}
 
-// inProcessConn is a connection to this process's own service: what comes over HTTP goes through the interceptors all
-// the same.
+// inProcessConn is a connection to this process's own service, for the gateway: calls over HTTP go through the
+// interceptors, too.
 type inProcessConn struct{ s *Server }
 
 // Invoke calls a method of RunControl.
@@ -64,13 +64,13 @@ func (c inProcessConn) Invoke(ctx context.Context, method string, args, reply an
 	return status.Errorf(codes.Unimplemented, "there is no method %s", method)
 }
 
-// NewStream is there for the interface: streams are server-sent events, see streamEvents.
+// NewStream implements grpc.ClientConnInterface. It always fails: streams are server-sent events (serveStream).
 func (inProcessConn) NewStream(context.Context, *grpc.StreamDesc, string,
 	...grpc.CallOption) (grpc.ClientStream, error) {
 	return nil, status.Error(codes.Unimplemented, "streams are server-sent events")
 }
 
-// routes makes what the page's address serves by itself.
+// routes registers the paths of the API.
 func (s *Server) routes() error {
 	document, err := openAPI()
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Server) routes() error {
 		runtime.WithErrorHandler(func(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter,
 			_ *http.Request, err error) {
 			if s := status.Convert(err); s.Code() == codes.InvalidArgument && len(s.Details()) == 0 {
-				err = &ArgumentError{Name: "request", Why: s.Message()} // what the gateway could not read
+				err = &ArgumentError{Name: "request", Why: s.Message()} // the gateway could not decode the request
 			}
 			writeError(w, err)
 		}),
@@ -123,14 +123,14 @@ func (s *Server) routes() error {
 	return nil
 }
 
-// writeNoSuchCall answers what is no call of this API.
+// writeNoSuchCall answers a request for an unknown path or method.
 func writeNoSuchCall(w http.ResponseWriter, r *http.Request, code int) {
 	err := status.Errorf(codes.NotFound, "%s %s is no call of this API, %s lists them", r.Method,
 		quoteShortened(r.URL.Path), documentPath)
 	writeStatus(w, code, status.Convert(asStatus(err)))
 }
 
-// serveRecord serves a run's record as a file to keep, the same bytes for the same record.
+// serveRecord serves a run's record as a file: the same bytes each time for the same record.
 func (s *Server) serveRecord(w http.ResponseWriter, r *http.Request, number string) {
 	n, err := strconv.ParseUint(number, 10, 32)
 	if err != nil {
@@ -152,16 +152,17 @@ func (s *Server) serveRecord(w http.ResponseWriter, r *http.Request, number stri
 	_, _ = w.Write(text) // the client is gone if this fails
 }
 
-// ServeHTTP is the way in over HTTP: who asks is found out, and what a browser might have been tricked into is refused.
+// ServeHTTP handles all HTTP requests: it identifies the caller, refuses requests that a page of another site made the
+// browser send, and calls the API or a handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // that of the last answer
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // clears the deadline of the last request
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 { // a stream ends with the certificate of its reader
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 { // a stream ends when the client's certificate does
 		ctx, cancel := context.WithDeadline(r.Context(), r.TLS.PeerCertificates[0].NotAfter)
 		defer cancel()
 		r = r.WithContext(ctx)
 	}
-	w.Header().Set("Referrer-Policy", "no-referrer") // a token stands in the address for a moment
+	w.Header().Set("Referrer-Policy", "no-referrer") // the address may have a token
 	if strings.HasPrefix(r.URL.Path, callPath) {
 		w.Header().Set("Cache-Control", "no-store")
 	}
@@ -192,37 +193,38 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	rc := http.NewResponseController(w)
 	serve.ServeHTTP(&deadlineWriter{w, rc, s.stallTimeout}, r.WithContext(withCaller(r.Context(), caller)))
-	_ = rc.SetWriteDeadline(time.Now().Add(s.stallTimeout)) // for what is still to be sent
+	_ = rc.SetWriteDeadline(time.Now().Add(s.stallTimeout)) // for the rest of the answer, in buffers
 }
 
-// deadlineWriter is an answer of which each piece is read within a bounded time.
+// deadlineWriter bounds the time of each write of an answer.
 type deadlineWriter struct {
 	http.ResponseWriter
 	rc      *http.ResponseController
 	timeout time.Duration
 }
 
-// Write sends a piece, or fails when the client stands still.
+// Write sends a piece, or fails if the client does not read for the time-out.
 func (t *deadlineWriter) Write(b []byte) (int, error) {
-	_ = t.rc.SetWriteDeadline(time.Now().Add(t.timeout)) // where it cannot be set, the client's end ends it
+	_ = t.rc.SetWriteDeadline(time.Now().Add(t.timeout)) // without a deadline, the end of the client ends it
 	return t.ResponseWriter.Write(b)
 }
 
 // Unwrap is for http.ResponseController.
 func (t *deadlineWriter) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
-// identify says who asks, and whether a browser would say so on any page's behalf. Somebody without a session is
-// unknown, which is no error here: some of what is served is for everybody.
+// identify finds the caller of a request. ambient says that a browser sends the identity, a cookie or a certificate,
+// with the requests of any page. A caller without a session is unknown and no error, since some handlers are for
+// Everybody.
 func (s *Server) identify(r *http.Request) (c caller, ambient bool, err error) {
 	c = caller{Name: unknownName, Address: r.RemoteAddr}
 	if s.servesHTTPS {
 		if r.TLS == nil {
-			return c, true, &identityError{"the connection is not sealed"}
+			return c, true, &identityError{"the connection has no TLS"}
 		}
 		c, err = callerByCertificate(c, *r.TLS)
 		return c, true, err
 	}
-	// A name that somebody else's DNS points to this machine would make that one's page of the same origin.
+	// DNS rebinding: an attacker's name that resolves to loopback would make the attacker's page same-origin.
 	if !isLoopbackHost(r.Host) {
 		return c, true, status.Errorf(codes.PermissionDenied,
 			"this address is for this machine alone, and %s is not one of its names", quoteShortened(r.Host))
@@ -246,7 +248,7 @@ func isLoopbackHost(host string) bool {
 	return err == nil && addr.IsLoopback()
 }
 
-// checkSameOrigin refuses what another site's page made a browser ask.
+// checkSameOrigin refuses a request that a page of another site made the browser send.
 func (s *Server) checkSameOrigin(r *http.Request) error {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
 		if site == "same-origin" {
@@ -261,19 +263,19 @@ func (s *Server) checkSameOrigin(r *http.Request) error {
 		return nil
 	}
 	if origin == "" && s.servesHTTPS {
-		return nil // no browser: those name the origin with every POST
+		return nil // no browser: browsers send Origin with every POST
 	}
 	return status.Errorf(codes.PermissionDenied,
-		"with a cookie, the page that asks must be of this address, and its origin is %s", quoteShortened(origin))
+		"a request with a cookie must come from a page of this address, and its origin is %s", quoteShortened(origin))
 }
 
-// readBody takes the whole body at once, bounded in size and time, so that nobody holds a call open by sending slowly.
+// readBody reads the whole body, bounded in size and time, so that a client that sends slowly does not hold a handler.
 func readBody(w http.ResponseWriter, r *http.Request) error {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
 	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // where it cannot be set, the size still bounds it
+	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // without a deadline, the size is still bounded
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	_ = rc.SetReadDeadline(time.Time{})
 	var large *http.MaxBytesError
@@ -281,7 +283,7 @@ func readBody(w http.ResponseWriter, r *http.Request) error {
 	case errors.As(err, &large):
 		return &ArgumentError{Name: "body", Why: fmt.Sprintf("it has more than %d bytes", maxBody)}
 	case err != nil:
-		return &ArgumentError{Name: "body", Why: "it did not come whole: " + err.Error()}
+		return &ArgumentError{Name: "body", Why: "it was not received completely: " + err.Error()}
 	}
 	r.Body = io.NopCloser(bytes.NewReader(text))
 	return nil
