@@ -12,10 +12,10 @@ import (
 type OnBadRecord uint8
 
 const (
-	// StopAtBadRecord delivers the events before the bad record and then its error. It is the zero value: data is not left
-	// out unasked.
+	// StopAtBadRecord delivers the events before the bad record and then its error. It is the zero value: a run leaves
+	// data out only where its configuration says so.
 	StopAtBadRecord OnBadRecord = iota
-	// SkipBadRecord leaves the record out, counts it and goes on behind it.
+	// SkipBadRecord leaves the record out, counts it and goes on after it.
 	SkipBadRecord
 )
 
@@ -55,13 +55,13 @@ func (e *BadRecordError) Error() string {
 	return fmt.Sprintf("%s: record %d at offset %d: %s", e.File, e.Record, e.Offset, e.Reason)
 }
 
-// Unwrap gives the *event.FormatError, or ErrFileChanged.
+// Unwrap returns the *event.FormatError, or ErrFileChanged.
 func (e *BadRecordError) Unwrap() error { return e.Err }
 
-// ErrFileChanged says that a file was written to or cut short while it was replayed.
+// ErrFileChanged says that another process wrote to the file, or cut it short, while it was replayed.
 var ErrFileChanged = errors.New("the file changed while it was read")
 
-// newBadRecordError makes the error of a record from what event says of it.
+// newBadRecordError makes the error of a record from package event's error about it.
 func newBadRecordError(file string, err error) *BadRecordError {
 	bad := &BadRecordError{File: file, Err: err, Reason: err.Error()}
 	var fe *event.FormatError

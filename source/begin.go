@@ -7,15 +7,16 @@ import (
 	"io"
 )
 
-// mepSeeker is a source that can begin at another MEP than the first.
+// mepSeeker is a source that can begin at another MEP than the first one.
 type mepSeeker interface {
-	// beginAtMEP has the next block be that of the MEP. io.EOF says that there is none.
+	// beginAtMEP makes the block of that MEP the next one. io.EOF says that the source has no such MEP.
 	beginAtMEP(ctx context.Context, mep uint64) error
 }
 
-// BeginAtMEP has a source, of which nothing was read, give its blocks from that of a MEP on: that of a readout unit
-// which comes back in a run. Generated data are computed from the number. Files are passed over, in time that grows
-// with the number. Live sources take what comes for the events that the scheduler tells.
+// BeginAtMEP makes a source that has not been read yet begin with the block of that MEP. A readout unit that rejoins a
+// run calls it: the MEPs before were read without it. Generated data are computed from the number. Files are passed
+// over, in a time that grows with the number. Live sources take the fragments that come for the events which the
+// scheduler assigns to the MEP.
 func BeginAtMEP(ctx context.Context, src Source, mep uint64) error {
 	s, ok := src.(mepSeeker)
 	if !ok {
@@ -23,7 +24,7 @@ func BeginAtMEP(ctx context.Context, src Source, mep uint64) error {
 	}
 	err := s.beginAtMEP(ctx, mep)
 	if errors.Is(err, io.EOF) {
-		return nil // the first read tells
+		return nil // the first Next returns io.EOF again
 	}
 	return err
 }

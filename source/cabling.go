@@ -10,26 +10,26 @@ import (
 	"ringlet/event/placing"
 )
 
-// minStreams is the number of streams per RU that a replay takes of its own accord: the three data sources of an LHCb
-// readout unit (LHCb-EB §IV.B).
+// minStreams is the number of streams per RU in a replay whose configuration gives none: the three data sources of an
+// LHCb readout unit (LHCb-EB §IV.B).
 const minStreams = 3
 
-// maxLinearTries is the number of numbers of streams that are tried one by one. Real files need one or two; a file made
-// so that dozens fail is not worth the smallest number, and further tries go up by a sixteenth each, so that the search
-// ends.
+// maxLinearTries is how many numbers of streams newCabling tries one by one. Real files need one or two tries; a file
+// constructed so that dozens fail does not deserve the smallest number, and each further try adds a sixteenth, so that
+// the search ends.
 const maxLinearTries = 64
 
-// cabling says which stream carries which key, as the cables of a detector do. It is the same for all RUs of a run, and
-// for all runs over the same file with the same number of streams: the keys are dealt out by size, the largest first,
-// each to the stream that has least (LPT); stream 0 begins with the record bank.
+// cabling says which stream carries which key, as the cables of a detector do. It is the same for all RUs of a run,
+// and for all runs over the same file with the same number of streams: newCabling deals the keys out by size, the
+// largest first, each to the stream that has least so far (longest processing time first, LPT); stream 0 begins with
+// the record bank.
 type cabling struct {
 	// immutable
-	division    placing.Division // of the streams: stream i is source id i
+	division    placing.Division // the streams of each RU: stream i is source id i
 	table       *keyTable
 	streamByKey []uint16 // global stream by key id
 }
 
-// streamCount is the number of streams in all.
 func (c *cabling) streamCount() int { return c.division.Sources() }
 
 func compareKeys(a, b bankKey) int {
@@ -39,7 +39,7 @@ func compareKeys(a, b bankKey) int {
 	return int(a.Source) - int(b.Source)
 }
 
-// streamOf returns the stream of a bank, or -1 for one whose key was never seen.
+// streamOf returns the stream of a bank, or -1 for a bank whose key no record had at open.
 func (c *cabling) streamOf(b event.Bank) int {
 	id := c.table.id(b)
 	if id < 0 {
@@ -48,9 +48,10 @@ func (c *cabling) streamOf(b event.Bank) int {
 	return int(c.streamByKey[id])
 }
 
-// newCabling deals the keys of cat out to the streams of cfg, or to the smallest number of at least minStreams for each
-// readout unit for which every fragment of every event fits, if cfg gives none. A number too small for that is refused
-// with one that does. It takes memory for the keys and for the streams, none for the events, and ends with ctx.
+// newCabling deals the keys of cat out to the streams of cfg. If cfg gives none, it takes the smallest number of
+// streams, at least minStreams for each readout unit, with which every fragment of every event fits. A configured
+// number that is too small is refused, with one that fits in the error. Its memory grows with the keys and the
+// streams, not with the events; it ends with ctx.
 func newCabling(ctx context.Context, cat *catalog, data []byte, cfg ReplayConfig) (*cabling, error) {
 	c := &cabling{division: cfg.Division, table: &cat.keys}
 	order := cat.keys.bySize()
@@ -64,7 +65,7 @@ func newCabling(ctx context.Context, cat *catalog, data []byte, cfg ReplayConfig
 		least = configured/rus + 1
 	}
 	need := (cat.maxFragmentBytes + maxContainer - 1) / maxContainer // no stream carries more than maxContainer
-	streams := max(least, (need+rus-1)/rus)                          // of each
+	streams := max(least, (need+rus-1)/rus)                          // of each readout unit
 	for tried := 0; ; tried++ {
 		if c.division = placing.EvenDivision(rus, streams); c.streamCount() > maxSources {
 			return nil, &ConfigError{"streams",
@@ -89,7 +90,7 @@ func newCabling(ctx context.Context, cat *catalog, data []byte, cfg ReplayConfig
 	return c, nil
 }
 
-// bySize lists the keys by number, the largest first.
+// bySize lists the ids of the keys, the key with the most bytes first.
 func (t *keyTable) bySize() []int32 {
 	order := make([]int32, len(t.keys))
 	for i := range order {
@@ -104,7 +105,7 @@ func (t *keyTable) bySize() []int32 {
 	return order
 }
 
-// assignStreams assigns every key to a stream, in order of size.
+// assignStreams assigns every key to a stream, in the given order.
 func (c *cabling) assignStreams(cat *catalog, order []int32) {
 	loads := make(loadHeap, c.streamCount())
 	for s := range loads {
@@ -120,7 +121,7 @@ func (c *cabling) assignStreams(cat *catalog, order []int32) {
 	}
 }
 
-// fitsContainers says whether every fragment of every event can be expressed. The error is that of ctx.
+// fitsContainers says whether every fragment of every event fits in a container fragment. The error is that of ctx.
 func (c *cabling) fitsContainers(ctx context.Context, cat *catalog, data []byte) (bool, error) {
 	worst := make([]int64, c.streamCount())
 	worst[0] = int64(cat.maxRecordBankBytes)
@@ -148,13 +149,13 @@ func (c *cabling) fitsContainers(ctx context.Context, cat *catalog, data []byte)
 	return true, nil
 }
 
-// fragmentSizes are the sizes of an event's fragments. Most streams may be empty: what an event takes in time depends
-// on its banks, not on how many streams there are.
+// fragmentSizes are the sizes of an event's fragments. Most streams may be empty: with the list nonEmpty the time for
+// an event depends on the number of its banks, not on that of streams.
 type fragmentSizes struct {
 	size     []uint32 // by stream, in bytes
 	nonEmpty []uint16 // streams whose size is not zero
 
-	unpacked []byte // scratch of measure
+	unpacked []byte // scratch of measureRecord
 }
 
 func newFragmentSizes(streams int) *fragmentSizes {
@@ -175,8 +176,8 @@ func (f *fragmentSizes) clear() {
 	f.nonEmpty = f.nonEmpty[:0]
 }
 
-// measureRecord computes the bytes of each stream's fragment of a record. The error is that of a compressed record that
-// was changed since it was read.
+// measureRecord computes the bytes of each stream's fragment of a record. It fails on a compressed record that was
+// changed since the file was opened and cannot be unpacked any more.
 func (c *cabling) measureRecord(ref recordRef, data []byte, sums *fragmentSizes) error {
 	sums.clear()
 	sums.add(0, uint32(ref.recordBankBytes()))
@@ -192,7 +193,7 @@ func (c *cabling) measureRecord(ref recordRef, data []byte, sums *fragmentSizes)
 	return nil
 }
 
-// loadHeap is the streams by what they carry, the least first, then by number.
+// loadHeap orders the streams by the bytes assigned to them, the least first, then by number.
 type loadHeap []struct {
 	bytes  int64
 	stream uint16

@@ -11,13 +11,15 @@ import (
 	"ringlet/source/shmring"
 )
 
-// HostClaim is what of a host a live source takes, and only one can have. The zero HostClaim is nothing.
+// HostClaim is what a live source occupies on its host and no second source can have there. The zero HostClaim is
+// nothing.
 type HostClaim struct {
 	Listener address.Claim
 	Path     string // of a socket, or of shared memory
 }
 
-// clashesWith says whether one host could not have both. alone: there is one such host at most.
+// clashesWith says whether one host could not serve both claims. alone: the address belongs to one host at most, so
+// that the claims clash wherever the sources are.
 func (t HostClaim) clashesWith(o HostClaim) (clash, alone bool) {
 	switch {
 	case t.Listener.ConflictsWith(o.Listener):
@@ -29,7 +31,7 @@ func (t HostClaim) clashesWith(o HostClaim) (clash, alone bool) {
 }
 
 func claimTCP(text string) HostClaim {
-	at, _, _ := secret.SplitAddress(text) // what is wrong with it the check says
+	at, _, _ := secret.SplitAddress(text) // Check tells what is wrong with the address
 	return HostClaim{Listener: address.ListenerClaim("tcp", at)}
 }
 func claimUDP(text string) HostClaim {
@@ -38,8 +40,8 @@ func claimUDP(text string) HostClaim {
 func claimPath(text string) HostClaim { return HostClaim{Path: text} }
 func claimRing(text string) HostClaim { return HostClaim{Path: shmring.SegmentPath(text)} }
 
-// CheckInput are all that is wrong with what an input says, whatever is on the hosts: kinds that there are not, and
-// what each kind says of its addresses. Of a file only the name of its kind is looked at.
+// CheckInput returns all errors in an input that can be known without its hosts: names of kinds that do not exist, and
+// what each kind finds wrong with its addresses. For a file, it checks only the name before the colon.
 func CheckInput(input string) (out []error) {
 	if kind, _ := KindOf(input); !kind.Live {
 		if wrong := checkKindName(input, InputKind{}); wrong != nil && !kind.Generated {
@@ -57,7 +59,7 @@ func CheckInput(input string) (out []error) {
 		}
 	}
 	if out != nil {
-		return out // the addresses are not known
+		return out // without kinds the addresses cannot be checked
 	}
 	list, err := ParseInputs(input)
 	if err != nil {
@@ -74,8 +76,9 @@ func CheckInput(input string) (out []error) {
 	return out
 }
 
-// checkKindName says that a part of an input has the name of a kind that there is not, or one that is spelled in
-// another way. before is the kind of the part before it: text of that kind may have anything but the name of a kind.
+// checkKindName returns an error if a part of an input begins with the name of a kind that does not exist, or with a
+// kind's name in another spelling. before is the kind of the part before it: free text of that kind may have commas
+// and any words after them but the name of a kind.
 func checkKindName(item string, before InputKind) error {
 	name, _, colon := strings.Cut(item, ":")
 	word := strings.TrimSpace(name)
@@ -88,7 +91,7 @@ func checkKindName(item string, before InputKind) error {
 	case name == nearest:
 		return nil
 	case strings.ToLower(word) == nearest && word == nearest:
-		return fmt.Errorf("%q has a blank before or behind the name of its kind: write %s: and no blanks beside commas", item,
+		return fmt.Errorf("%q has a blank before or after the name of its kind: write %s: and no blanks beside commas", item,
 			nearest)
 	case strings.ToLower(word) == nearest:
 		return fmt.Errorf("%q: the name of a kind is in small letters: write it %s", item, nearest)
@@ -103,11 +106,11 @@ func checkKindName(item string, before InputKind) error {
 		word, guess, strings.Join(names, ", "), item)
 }
 
-// maxTypos is how many letters a mistyped kind may differ by.
+// maxTypos is the most letters by which a mistyped kind may differ from its name.
 const maxTypos = 2
 
-// FindClashes are the live sources that want the same: where host says for two that they are on one host, or where the
-// address is that of one host alone.
+// FindClashes returns an error for each pair of live sources that claim the same address, path or port of one host.
+// Two sources are on one host if host returns the same name for both, or if the address belongs to one host alone.
 func FindClashes(list []Input, host func(id int) string) (out []error) {
 	claims := make([]HostClaim, len(list))
 	for i, in := range list {
@@ -132,5 +135,5 @@ func FindClashes(list []Input, host func(id int) string) (out []error) {
 	return out
 }
 
-// maxClashes bounds what is said.
+// maxClashes bounds how many clashes are listed.
 const maxClashes = 8

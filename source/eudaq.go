@@ -15,10 +15,11 @@ import (
 //  3. copyFragments (sequential): each is parsed again, and the sub-events of this RU's sources are copied
 //  4. CRC-32C of each MFP (if asked)
 //
-// The caller owns the buffer; the mapping is read only. Nothing is allocated.
+// The caller owns the buffer; the mapping is read only. Next allocates nothing.
 
-// eudaqFile gives the events of a file of EUDAQ: each sub-event, as it is serialised, is a fragment. A source is what
-// has one name and one device; what it has not is a missing fragment.
+// eudaqFile gives the events of a file of EUDAQ: each sub-event, in its serialised form, is a fragment. All sub-events
+// with one name and one device number are one source; where an event lacks the sub-event of a source, the fragment is
+// missing.
 type eudaqFile struct {
 	replayLoop
 
@@ -28,14 +29,13 @@ type eudaqFile struct {
 	// owned by the goroutine that calls Next
 	nextOffsets []int // by stream: where its next fragment goes
 	mfpEnds     []int // by stream: where its MFP ends
-	mfpStarts   []int // by stream: where it begins; before that is known, the bytes of its fragments
+	mfpStarts   []int // by stream: first the bytes of its fragments, then where its MFP begins
 }
 
 func (r *eudaqFile) rowCount() int { return len(r.cat.rows) }
 
 func (r *eudaqFile) rowAt(row int) (int, uint32) { return 1, r.cat.rows[row].skippedBefore }
 
-// fill makes the MFPs of a block.
 func (r *eudaqFile) fill(dst []byte, b *Block) error {
 	if err := r.layOut(dst, b); err != nil {
 		return err
@@ -43,7 +43,8 @@ func (r *eudaqFile) fill(dst []byte, b *Block) error {
 	return r.copyFragments(dst, b)
 }
 
-// layOut writes headers and tables of the MFPs, in which all fragments are missing, and makes room for the fragments.
+// layOut writes the headers of the MFPs, and tables in which all fragments are missing, and reserves the space for the
+// fragments.
 func (r *eudaqFile) layOut(dst []byte, b *Block) error {
 	n := len(r.batch)
 	clear(r.mfpStarts)
@@ -105,20 +106,20 @@ func (r *eudaqFile) copyFragments(dst []byte, b *Block) error {
 	return nil
 }
 
-// subEvents are the sub-events of a row. False: they are no event any more.
+// subEvents returns the sub-events of a row. False: the bytes are no event any more, since the file was changed.
 func (r *eudaqFile) subEvents(row int32) ([]eudaq.Event, bool) {
 	subs, err := r.cat.subEvents(r.file.data[r.cat.rows[row].offset:])
 	return subs, err == nil
 }
 
-// streamOf is the stream of a sub-event, if it is one of this RU.
+// streamOf returns the stream of a sub-event. False: another RU has its source.
 func (r *eudaqFile) streamOf(sub *eudaq.Event) (int, bool) {
 	source, known := r.cat.sourceOf(sub)
 	s, local := r.localStream(source)
 	return s, known && local
 }
 
-// rowChanged is the error of a row that is no longer what it was at open.
+// rowChanged returns the error of a row that is not what it was when the file was opened.
 func (r *eudaqFile) rowChanged(row int32) error {
 	at := &r.cat.rows[row]
 	return r.changedError(at.record, at.offset, "its sub-events are not those found at open")

@@ -10,14 +10,14 @@ import (
 	"ringlet/event/eudaq"
 )
 
-// eudaqRow is where an event stands.
+// eudaqRow says where an event stands in the file.
 type eudaqRow struct {
 	offset        int64
 	record        int64  // index in the file
 	skippedBefore uint32 // records left out directly before it
 }
 
-// eudaqCatalog is what one walk over a file of EUDAQ tells: it is the same in every RU that reads the same file.
+// eudaqCatalog is what one walk over a file of EUDAQ learns: every RU that reads the same file has the same.
 type eudaqCatalog struct {
 	rows    []eudaqRow
 	sources map[string]int // by key, in the order in which they come first
@@ -34,8 +34,8 @@ type eudaqCatalog struct {
 	newKeys map[string]struct{} // keys of an event that no event before it has
 }
 
-// subEvents are the sub-events of the event at the beginning of b; where it has none, it is its own only one. The next
-// call uses the slice again.
+// subEvents returns the sub-events of the event at the beginning of b, or the event itself if it has none. The next
+// call overwrites the slice.
 func (c *eudaqCatalog) subEvents(b []byte) ([]eudaq.Event, error) {
 	e, subs, err := eudaq.Parse(b, c.subs)
 	if c.subs = subs; err != nil {
@@ -48,16 +48,16 @@ func (c *eudaqCatalog) subEvents(b []byte) ([]eudaq.Event, error) {
 	return subs, nil
 }
 
-// sourceOf is the number of a sub-event's source.
+// sourceOf returns the number of a sub-event's source. False: no event before had the source.
 func (c *eudaqCatalog) sourceOf(sub *eudaq.Event) (int, bool) {
 	c.key = binary.LittleEndian.AppendUint32(append(c.key[:0], sub.Description...), sub.Stream)
 	s, ok := c.sources[string(c.key)]
 	return s, ok
 }
 
-// scanEudaq walks the events of data. It ends at the end of the data, after limit events (if limit > 0), at the first
-// bad one in mode Stop, or with ctx, whose error is then the outcome. Behind a damaged event nothing tells where the
-// next one begins.
+// scanEudaq walks the events of data. It ends at the end of the data, after limit events (if c.Events > 0), at the
+// first bad event with StopAtBadRecord, or with ctx, whose error it returns. An event whose length is damaged takes
+// the rest of the file with it, since the format has no mark by which the next event could be found.
 func scanEudaq(ctx context.Context, data []byte, c ReplayConfig) (*eudaqCatalog, error) {
 	cat := &eudaqCatalog{sources: map[string]int{}, seen: map[int]struct{}{}, newKeys: map[string]struct{}{}}
 	look := contextPoller{ctx: ctx}
@@ -89,7 +89,7 @@ func scanEudaq(ctx context.Context, data []byte, c ReplayConfig) (*eudaqCatalog,
 	return cat, nil
 }
 
-// check says why an event cannot be replayed. Offsets count from its beginning.
+// check says why an event cannot be replayed. Offsets in the error count from the beginning of the event.
 func (c *eudaqCatalog) check(subs []eudaq.Event, mode OnBadRecord) error {
 	refuse := func(kind error, field, reason string, args ...any) error {
 		return &event.FormatError{
@@ -132,7 +132,7 @@ func (c *eudaqCatalog) check(subs []eudaq.Event, mode OnBadRecord) error {
 	return nil
 }
 
-// add takes in an event.
+// add appends an event to the catalogue.
 func (c *eudaqCatalog) add(subs []eudaq.Event, at, record int64) {
 	for i := range subs {
 		if _, known := c.sourceOf(&subs[i]); !known {
@@ -141,13 +141,13 @@ func (c *eudaqCatalog) add(subs []eudaq.Event, at, record int64) {
 	}
 	number := uint64(c.single[0].Number)
 	if len(c.rows) > 0 && number > c.next && c.tailRecords == 0 {
-		c.tailRecords = 1 // a gap, however long, which Skip tolerates
+		c.tailRecords = 1 // SkipBadRecord counts a gap in the numbers as one record, however long it is
 	}
 	c.rows = append(c.rows, eudaqRow{at, record, c.closeGap()})
 	c.next = number + 1
 }
 
-// scanFile learns what the mapped file holds.
+// scanFile reads the mapped file and learns its events and sources.
 func (r *eudaqFile) scanFile(ctx context.Context) (err error) {
 	defer r.recoverFault(debug.SetPanicOnFault(true), &err)
 	c := r.cfg

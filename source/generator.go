@@ -18,11 +18,11 @@ const (
 	wordBytes  = 4 // alignment of an MFP in a MEP (formats.md, MEP)
 )
 
-// GeneratorConfig describes what one RU generates. All RUs of a run, and the builders that verify, must agree on all
-// but RU.
+// GeneratorConfig describes what one RU generates. All RUs of a run, and the builder units that verify the data, must
+// have the same values but for RU.
 type GeneratorConfig struct {
 	RU       int              // index of this readout unit, from 0
-	Division placing.Division // the sources of each
+	Division placing.Division // the sources of each RU
 	Packing  int              // events per MFP, 1..65535
 	// FragmentSize is the mean over all sources, in bytes: pattern.DefaultFragmentSize (133) is the detector's. Zero is
 	// not a default but a choice: empty fragments.
@@ -33,13 +33,13 @@ type GeneratorConfig struct {
 	Align          uint8  // log2 of the bytes fragments are padded to; zero is no padding
 	CRC            bool   // fill MFPInfo.CRC
 	LargeFragments pattern.LargeFragments
-	// Content makes the data where no pattern does. FragmentSize, Model and LargeFragments are the pattern's.
+	// Content makes the data in place of package pattern, which alone uses FragmentSize, Model and LargeFragments.
 	Content *ContentKind
 
-	prepared int // blocks that come again
+	prepared int // different blocks that NewPrepared repeats
 }
 
-// content is what c generates, for one goroutine.
+// content makes the Content that c describes, for one goroutine.
 func (c GeneratorConfig) content() (Content, error) {
 	if c.Content == nil {
 		return c.Pattern()
@@ -60,7 +60,7 @@ func (c GeneratorConfig) content() (Content, error) {
 	})
 }
 
-// Pattern returns the rule that the data of c obeys, for a builder to check it by. It is the same for every RU.
+// Pattern returns the rule of the generated data, by which a builder unit verifies them. It is the same for every RU.
 func (c GeneratorConfig) Pattern() (*pattern.Pattern, error) {
 	if err := checkShape(c.RU, c.Division, c.Packing); err != nil {
 		return nil, err
@@ -75,8 +75,8 @@ func (c GeneratorConfig) Pattern() (*pattern.Pattern, error) {
 	})
 }
 
-// Generator makes detector-like data (LHCb-EB §V.A): see package pattern for their sizes and content, and
-// ContentKind for those that a program makes.
+// Generator makes detector-like data (LHCb-EB §V.A): package pattern has the rule of their sizes and content, and
+// ContentKind the data that a program makes.
 type Generator struct {
 	// immutable after NewGenerator
 	cfg      GeneratorConfig
@@ -89,14 +89,14 @@ type Generator struct {
 	mep      uint64
 	closed   bool
 	sums     partSums
-	rotation *rotation // nil: each block is made anew
+	rotation *rotation // nil: each block is generated anew
 
 	// atomic
 	counters counters
 }
 
-// NewGenerator checks c and computes the tables of its sizes. The error is a *ConfigError, a *pattern.ConfigError or
-// that of the content's kind.
+// NewGenerator checks c and computes the tables of sizes. The error is a *ConfigError, a *pattern.ConfigError or that
+// of the content's kind.
 func NewGenerator(c GeneratorConfig) (*Generator, error) {
 	made, err := c.content()
 	if err != nil {
@@ -128,11 +128,11 @@ func (g *Generator) beginAtMEP(_ context.Context, mep uint64) error {
 	return nil
 }
 
-// MaxBlock is reached if every fragment of a block has the largest size its source can have; fragments are at most
-// 3.7 standard deviations above their mean.
+// MaxBlock is the size of a block in which every fragment has the largest size that its source can have; the largest
+// is 3.7 standard deviations above the mean.
 func (g *Generator) MaxBlock() int { return g.maxBlock }
 
-// WriteTruths writes what happened at the events of the last block, if the content knows: see truthWriter.
+// WriteTruths writes what happened in the events of the last block, if the content is a truthWriter.
 func (g *Generator) WriteTruths(w io.Writer) error {
 	if c, ok := g.content.(truthWriter); ok {
 		return c.WriteTruths(w)
@@ -187,7 +187,7 @@ func (g *Generator) Next(ctx context.Context, dst []byte, b *Block) error {
 	return nil
 }
 
-// fillMFP writes the MFP of a stream of the next block, of n events.
+// fillMFP writes the MFP of one stream of the next block, of n events.
 func (g *Generator) fillMFP(dst []byte, stream int, first uint64, n int, withCRC bool) (size int, crc uint32,
 	err error) {
 	if g.rotation == nil {
@@ -199,7 +199,7 @@ func (g *Generator) fillMFP(dst []byte, stream int, first uint64, n int, withCRC
 	return size, crc, err
 }
 
-// advance goes on to the next MEP, behind one of n events.
+// advance goes on to the next MEP after a block of n events.
 func (g *Generator) advance(n int) {
 	if g.rotation != nil && n == g.cfg.Packing {
 		g.rotation.noteFilled(g.mep)
@@ -209,7 +209,7 @@ func (g *Generator) advance(n int) {
 
 func roundUpToWord(n int) int { return (n + wordBytes - 1) &^ (wordBytes - 1) }
 
-// padToWord zeroes dst from end to the next multiple of a word and returns that.
+// padToWord zeroes dst from end to the next multiple of a word, and returns that multiple.
 func padToWord(dst []byte, end int) int {
 	next := roundUpToWord(end)
 	clear(dst[end:next])

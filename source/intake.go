@@ -12,7 +12,8 @@ import (
 	"ringlet/source/live"
 )
 
-// intake is one live source: its feed, and what of it waits to be built. A goroutine of its own uses the feed.
+// intake is one live source: its feed, and those of its fragments that wait to be built. Only the intake's own
+// goroutine calls Next of the feed.
 type intake struct {
 	live  *Live
 	index int // in the readout unit
@@ -22,33 +23,33 @@ type intake struct {
 	// owned by its goroutine
 	closeErr error
 
-	// guarded by Live.mu; the bytes of a fragment belong to who has its reference
+	// guarded by Live.mu; the bytes of a fragment belong to the goroutine that reserved them, then to the reader
 	stage             fragmentStage
-	reportedSafeBelow uint64              // events that the feed knows to be safe
-	reportedResume    uint64              // where the feed knows that the source has come to
-	unreportedGivenUp []live.GivenUpRange // what was given up and the feed does not know, in the order in which it was
+	reportedSafeBelow uint64              // the feed knows that all events below are safe
+	reportedResume    uint64              // the feed knows that the source has come to this event
+	unreportedGivenUp []live.GivenUpRange // fragments given up that the feed does not know of, in the order of giving up
 	isDisjoint        bool                // it shares no number with another source
 	waiting           bool                // in Next of the feed
 	ctx               context.Context
-	cancelNext        context.CancelFunc // ends Next of the feed, so that it hears what is safe
+	cancelNext        context.CancelFunc // ends Next of the feed, so that the goroutine can report what is safe
 	newestAt          time.Duration      // when the newest fragment came
 	hasData           bool
 	stalled           bool
 	failed            bool
 	logThrottles      [live.FaultCount]logThrottle // by fault
-	lastFault         string                       // what was wrong with a fragment last, without the name of the source
+	lastFault         string                       // what was wrong with the last rejected fragment, without the source
 }
 
-// logThrottle is when a fault was logged last, and how often it was since.
+// logThrottle is the time at which a fault was logged last, and how often the fault occurred since.
 type logThrottle struct {
 	last       time.Time
 	suppressed uint64
 }
 
-// maxFeedBatch is how many fragments are taken from a feed at a time, each time under one lock.
+// maxFeedBatch is how many fragments one call of Next takes from a feed, so that one lock is enough for all of them.
 const maxFeedBatch = 256
 
-// receiveFragments takes fragments from a feed until the run ends or the source is closed.
+// receiveFragments takes fragments from the feed until the run ends or the source is closed.
 func (in *intake) receiveFragments() {
 	defer func() { in.closeErr = in.feed.Close() }()
 	fragments := make([]live.Fragment, maxFeedBatch)
@@ -72,8 +73,8 @@ func (in *intake) receiveFragments() {
 	in.reportUntilClosed(over)
 }
 
-// beginWait prepares for a call of the feed that waits, and tells what is safe. False: nothing more is to be taken from
-// it.
+// beginWait reports what is safe before the feed's Next, which may wait, is called. False: the run ends, and the
+// goroutine takes no more fragments from the feed.
 func (in *intake) beginWait() bool {
 	in.live.mu.Lock()
 	defer in.live.mu.Unlock()
@@ -85,7 +86,7 @@ func (in *intake) beginWait() bool {
 	return in.waiting
 }
 
-// intakeStopped tells that nothing more is taken from feeds. mu is held.
+// intakeStopped says that no more fragments are taken from feeds. mu is held.
 func (l *Live) intakeStopped() bool { return l.intakeEnding || l.closed }
 
 func (in *intake) endWait() {
@@ -94,19 +95,21 @@ func (in *intake) endWait() {
 	in.waiting = false
 }
 
-// reportableSafe is what the feed may hear of the events below safe that have their outcome: no more than have come and
-// are accepted, or a front-end that lags behind what was given up would take for safe what it has not sent. mu is held.
+// reportableSafe is the event below which the feed may report events as safe: those that have their outcome, but no
+// further than the source's accepted fragments have come. Otherwise a front-end that lags behind, whose events were
+// given up meanwhile, would take for safe what it has not sent yet. mu is held.
 func (in *intake) reportableSafe() uint64 {
 	return min(in.live.safeBelow, in.live.matcher.NextEvent(in.index))
 }
 
-// hasUnreported tells that a feed is to hear what is safe, or what was given up. mu is held.
+// hasUnreported says that the feed is to be told what is safe or what was given up. mu is held.
 func (in *intake) hasUnreported() bool {
 	return len(in.unreportedGivenUp) > 0 || in.reportedSafeBelow < in.reportableSafe()
 }
 
-// reportSafe tells a feed how far its source has come, what was given up, and then what is safe. mu is held, but while
-// the feed is told.
+// reportSafe tells the feed how far its source has come, which fragments were given up, and after that which events
+// are safe: a front-end must learn of a loss before an acknowledgement covers it. The caller holds mu; reportSafe
+// releases it while it calls the feed.
 func (in *intake) reportSafe() {
 	for {
 		next, safe, givenUp := in.live.matcher.NextEvent(in.index), in.reportableSafe(), in.unreportedGivenUp
@@ -131,9 +134,9 @@ func (in *intake) reportSafe() {
 	}
 }
 
-// noteGivenUp notes that the feed is to hear that a fragment which it gave will be in no file. One that came again is
-// none: the first one has its own outcome, and a client takes an event that is given up for done with. A good
-// front-end, too, sends again what was suspect here when its connection broke. mu is held.
+// noteGivenUp notes that the feed is to report a fragment that will be in no file. A repeated fragment is not given
+// up: the first copy has its own outcome, and a client would take an event that is given up for done with. A correct
+// front-end, too, repeats fragments that were suspect here when its connection broke. mu is held.
 func (in *intake) noteGivenUp(e uint64, why live.Fault) {
 	if why == live.FaultRepeat {
 		return
@@ -144,7 +147,8 @@ func (in *intake) noteGivenUp(e uint64, why live.Fault) {
 	}
 }
 
-// releaseDropped frees what the matcher does not need any more, and notes what it has given up. mu is held.
+// releaseDropped frees the fragments that the matcher does not need any more, and notes which of them it gave up. mu
+// is held.
 func (l *Live) releaseDropped() {
 	dropped := l.matcher.TakeDropped()
 	for i := range dropped {
@@ -162,17 +166,17 @@ func (l *Live) releaseDropped() {
 		}
 	}
 	if len(dropped) > 0 {
-		l.changed.Broadcast() // who waits for room may have it
+		l.changed.Broadcast() // a goroutine that waits for room in the stage may have it
 	}
 }
 
-// reportUntilClosed tells the feed of a source from which nothing more is taken what is safe, until the end.
+// reportUntilClosed goes on reporting to the feed of a source that gives no more fragments what is safe, until Close.
 func (in *intake) reportUntilClosed(over bool) {
 	in.live.mu.Lock()
 	defer in.live.mu.Unlock()
 	if over {
 		in.live.matcher.MarkSourceOver(in.index)
-		in.live.disjointCheckedAt = 0 // so that it is looked at now whether it shares numbers with others: the run may end
+		in.live.disjointCheckedAt = 0 // the clock compares its numbers with other sources' now: the run may end
 	} else {
 		in.live.matcher.StopSource(in.index)
 	}
@@ -185,8 +189,8 @@ func (in *intake) reportUntilClosed(over bool) {
 	in.reportSafe()
 }
 
-// failSource takes that a source cannot go on. Where missing fragments are tolerated its are, from now on; else the
-// input ends behind what has been cut.
+// failSource records that a source cannot go on. With MarkMissing its fragments are missing from now on; otherwise the
+// input ends after the cuts that the scheduler has made already.
 func (in *intake) failSource(err error) {
 	in.live.mu.Lock()
 	defer in.live.mu.Unlock()
@@ -195,13 +199,14 @@ func (in *intake) failSource(err error) {
 		in.live.failure = err // it names the source
 		in.live.inputEnded, in.live.remainingCuts = in.live.cfg.Live.OnMissing != live.MarkMissing, in.live.cutsLeft
 	}
-	in.live.cfg.Live.Log.Error("a source cannot go on; what it lacks is missing from now on", "source", in.name, "err",
+	in.live.cfg.Live.Log.Error("a source cannot go on; its fragments are missing from now on", "source", in.name, "err",
 		err)
 	in.live.changed.Broadcast()
 }
 
 // stageFragments copies fragments to the stage and gives them to the matcher. It waits for room, unless the run ends:
-// what finds none then is left over, and not safe. The error is of fragments that no feed may give.
+// then the fragments for which there is no room are left over, and not safe. The error means that the feed gave a
+// fragment that no feed may give.
 func (in *intake) stageFragments(fragments []live.Fragment) error {
 	var refs [maxFeedBatch]uint64
 	for len(fragments) > 0 {
@@ -217,14 +222,14 @@ func (in *intake) stageFragments(fragments []live.Fragment) error {
 			in.countLeftOver(len(fragments) - accepted)
 			return nil
 		}
-		in.reportResume() // or who comes again now sends once more what Done lets the feed forget
+		in.reportResume() // first: a front-end that reconnects in between would repeat released fragments
 		in.feed.ReleaseFragments(n)
 		fragments = fragments[n:]
 	}
 	return nil
 }
 
-// reportResume tells the feed of a source how far that has come.
+// reportResume tells the feed of a source how far the source has come.
 func (in *intake) reportResume() {
 	in.live.mu.Lock()
 	next := in.live.matcher.NextEvent(in.index)
@@ -236,7 +241,7 @@ func (in *intake) reportResume() {
 	}
 }
 
-// reserveStage waits until there is room for the first fragment, and takes it for as many as it can.
+// reserveStage waits until there is room for the first fragment, and reserves room for as many as it can.
 func (in *intake) reserveStage(fragments []live.Fragment, refs *[maxFeedBatch]uint64) (n int, err error) {
 	in.live.mu.Lock()
 	defer in.live.mu.Unlock()
@@ -265,7 +270,7 @@ func (in *intake) reserveStage(fragments []live.Fragment, refs *[maxFeedBatch]ui
 	}
 }
 
-// resumeIntake notes that fragments are taken from the source again. mu is held.
+// resumeIntake notes that the source's fragments are accepted again. mu is held.
 func (in *intake) resumeIntake() {
 	if in.stalled {
 		in.stalled = false
@@ -273,7 +278,8 @@ func (in *intake) resumeIntake() {
 	}
 }
 
-// waitStalled waits until something has changed, while nothing is taken from the source. mu is held.
+// waitStalled waits until something has changed, and notes that no fragments are taken from the source meanwhile. mu
+// is held.
 func (in *intake) waitStalled() {
 	if !in.stalled {
 		in.stalled = true
@@ -283,8 +289,8 @@ func (in *intake) waitStalled() {
 	in.live.changed.Wait()
 }
 
-// offerFragments gives the matcher fragments that are in the stage. It takes fewer than all if the run ends and there
-// is no room.
+// offerFragments gives fragments that are in the stage to the matcher. It accepts fewer than all if the run ends while
+// the matcher has no room for a fragment that is far ahead.
 func (in *intake) offerFragments(fragments []live.Fragment, refs *[maxFeedBatch]uint64) (accepted int) {
 	in.live.mu.Lock()
 	defer in.live.mu.Unlock()
@@ -323,19 +329,19 @@ func (in *intake) offerFragments(fragments []live.Fragment, refs *[maxFeedBatch]
 	return len(fragments)
 }
 
-// countLeftOver counts fragments that the feed gave and that nobody takes.
+// countLeftOver counts fragments that the feed gave and that no MEP of this run will have.
 func (in *intake) countLeftOver(n int) {
 	in.live.mu.Lock()
 	defer in.live.mu.Unlock()
 	in.live.matcher.CountLeftOver(in.index, n)
 }
 
-// logFault logs what is wrong with a fragment, each fault once in a while. mu is held.
+// logFault logs what is wrong with a fragment, each fault at most once a second. mu is held.
 func (in *intake) logFault(err error) {
 	const often = time.Second
 	var wrong *live.FragmentError
 	if !errors.As(err, &wrong) {
-		return // the matcher has no other
+		return // the matcher returns no other error
 	}
 	if wrong.Fault != live.FaultGap { // such a fragment is used
 		in.lastFault = strings.TrimPrefix(err.Error(), "source "+in.name+": ")
@@ -348,11 +354,12 @@ func (in *intake) logFault(err error) {
 	}
 }
 
-// How often, at most, who waits for a front-end is woken to hear what is safe, and the scheduler hears of data for
-// which nobody waits.
+// reportInterval is how often, at most, the clock interrupts feeds that wait for their front-end, so that they report
+// what is safe.
 const reportInterval = 20 * time.Millisecond
 
-// runClock decides what time decides, and tells how far the data go.
+// runClock decides what depends on time, such as deadlines of fragments, and reports to the scheduler how far the data
+// have come.
 func (l *Live) runClock() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -375,7 +382,8 @@ func (l *Live) runClock() {
 	}
 }
 
-// stepClock is one turn of the clock. It tells whether the scheduler is to hear how far the data go.
+// stepClock is one turn of the clock: worth says that the scheduler is to learn reach, again is when the next turn is
+// due.
 func (l *Live) stepClock(woken *time.Duration) (reach live.Reach, worth bool, again time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -383,7 +391,7 @@ func (l *Live) stepClock(woken *time.Duration) (reach live.Reach, worth bool, ag
 	low := l.matcher.Low()
 	reach, again = l.matcher.Step(now)
 	if l.releaseDropped(); l.matcher.Low() != low {
-		l.changed.Broadcast() // who is too far ahead may be so no more
+		l.changed.Broadcast() // a source that was too far ahead of the others may go on
 	}
 	if !l.firstCutReady && l.matcher.IsCutDecided() {
 		l.firstCutReady = true
@@ -399,7 +407,7 @@ func (l *Live) stepClock(woken *time.Duration) (reach live.Reach, worth bool, ag
 	return reach, worth, again
 }
 
-// wakeFeeds lets feeds that wait for their front-end hear what is safe. mu is held.
+// wakeFeeds interrupts feeds that wait for their front-end and have something to report. mu is held.
 func (l *Live) wakeFeeds(now time.Duration, woken *time.Duration) (again time.Duration) {
 	if due := *woken + reportInterval; now < due {
 		for _, in := range l.intakes {

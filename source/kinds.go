@@ -13,45 +13,46 @@ import (
 	"ringlet/source/shmring"
 )
 
-// Settings are what sources are opened with; each kind takes what concerns it.
+// Settings are the parameters of a source; each kind reads the fields that concern it.
 type Settings struct {
-	GeneratorConfig        // its Division may be zero where data are not made: see ReplayConfig
+	GeneratorConfig        // the Division may be zero where data are not generated: see ReplayConfig
 	RUs             int    // readout units of the run
-	Input           string // a file, or what the configuration says behind the kind's name and a colon
+	Input           string // a file, or the text after the kind's name and colon
 	Loop            bool
 	OnBadRecord     OnBadRecord
 	PaceAsRecorded  bool
-	PreparedBlocks  int                 // blocks that are made once and come again; 0: each is made anew
-	BufferCount     func(block int) int // how many retention buffers blocks of that size come to in turn
+	PreparedBlocks  int                 // blocks that are generated once and repeated; 0: each is generated anew
+	BufferCount     func(block int) int // number of retention buffers for blocks of that size
 	Live            LiveSettings
 }
 
 // InputKind is a kind of source.
 type InputKind struct {
 	registry.Kind
-	Generated bool // from the seed: everybody knows sizes and bytes beforehand
+	Generated bool // from the seed: sizes and bytes are known without reading anything
 	File      bool // Input is a regular file
-	Live      bool // it comes while the run goes on, and the scheduler cuts it into MEPs
+	Live      bool // its data come while the run goes on, and the scheduler cuts them into MEPs
 	Open      func(ctx context.Context, s Settings) (Source, error)
-	// Measure says what a run needs whose data are not made. f is the file, if it is one.
+	// Measure says what a run needs whose data are not generated. f is the open file of a kind with File.
 	Measure func(ctx context.Context, f *os.File, s Settings) (RunNeeds, error)
 
-	// Feed opens one live source, for as long as the run goes on; ctx bounds the opening. Rows that have it need nothing
-	// else: Ringlet matches, packs and counts what the feed gives. Unordered: its fragments may come out of order, so that
-	// a number left out may still come.
+	// Feed opens one live source, for as long as the run goes on; ctx bounds the opening. A row with Feed needs neither
+	// Open nor Measure: Ringlet matches, packs and counts the fragments of the feed. Unordered: fragments may come out of
+	// order, so that an event whose number was left out may still come.
 	Feed      func(ctx context.Context, s live.FeedSettings) (live.Feed, error)
 	Unordered bool
-	// Check says what is wrong with an address, whatever the host; Claim is what of its host it takes. Text: an address
-	// may be anything. Feed checks its address likewise.
+	// Check says what is wrong with an address, whatever the host; Feed makes the same checks. Claim is what the address
+	// occupies on its host. FreeText: an address may be any text, such as a command line.
 	Check    func(address string) error
 	Claim    func(address string) HostClaim
 	FreeText bool
-	// Network: it takes nothing of its host but an address of the network. What else it takes a node must allow.
+	// Network: the source needs nothing of its host but a network address. Any other kind reaches files, sockets or
+	// programs of the host, which the node must allow.
 	Network bool
 }
 
-// rows is the table of sources. The setting input chooses: none is generated data, a name of this table with a colon
-// is that kind, anything else is a file.
+// rows is the table of sources. The setting input chooses a row: an empty input is generated data, a name of this
+// table with a colon is that kind, anything else is a file.
 var rows = []InputKind{
 	{
 		Kind:      registry.Kind{Name: "generated", Help: "detector-like data, made of the seed"},
@@ -99,12 +100,12 @@ var rows = []InputKind{
 	},
 }
 
-// InputKinds are the kinds that an input can name. Without an input, data are made.
+// InputKinds are the kinds that an input can name. An empty input chooses generated data.
 func InputKinds() []InputKind {
 	return rows[1:]
 }
 
-// liveKind stands for a list of inputs whose rows have feeds.
+// liveKind stands for a list of inputs whose kinds have feeds.
 var liveKind = InputKind{
 	Kind: registry.Kind{Name: "live", Help: "what front-ends send while the run goes on"},
 	Live: true,
@@ -114,8 +115,8 @@ var liveKind = InputKind{
 	},
 }
 
-// AddKindForTest adds a kind to the table, and takes it away again when the returned function is called. No run may be
-// under way meanwhile.
+// AddKindForTest adds a kind to the table, and returns the function that removes it. No run may be under way at either
+// moment.
 func AddKindForTest(row InputKind) (remove func()) {
 	before := rows
 	rows = append(rows[:len(rows):len(rows)], row)
@@ -125,12 +126,13 @@ func AddKindForTest(row InputKind) (remove func()) {
 // Input is one live source.
 type Input struct {
 	Kind    InputKind
-	Address string // what stands behind the kind's name and a colon
-	Name    string // both
+	Address string // the text after the kind's name and colon
+	Name    string // kind and address as they stand in the input
 }
 
-// ParseInputs are the live sources that an input lists, in the order of their ids. A comma separates two where the name
-// of a kind and a colon follow it; other commas are of the address before them. The error names what is no live source.
+// ParseInputs returns the live sources that an input lists, in the order of their ids. A comma separates two sources
+// where the name of a kind and a colon follow; any other comma belongs to the address before it. The error names the
+// part that is no live source.
 func ParseInputs(input string) ([]Input, error) {
 	var list []Input
 	for item := range strings.SplitSeq(input, ",") {
@@ -150,7 +152,7 @@ func ParseInputs(input string) ([]Input, error) {
 	return list, nil
 }
 
-// feedKind is the kind of a live source.
+// feedKind returns the kind of that name if it has a feed and item goes on after the name.
 func feedKind(name, item string) (InputKind, bool) {
 	for _, r := range rows {
 		if r.Feed != nil && r.Name == name && len(item) > len(name) {
@@ -160,7 +162,7 @@ func feedKind(name, item string) (InputKind, bool) {
 	return InputKind{}, false
 }
 
-// KindOf returns the kind that an input chooses, and what the input says to it.
+// KindOf returns the kind that an input chooses, and the part of the input that the kind reads.
 func KindOf(input string) (InputKind, string) {
 	if input == "" {
 		return rows[0], ""
@@ -189,7 +191,7 @@ func openGenerated(_ context.Context, s Settings) (Source, error) {
 	return NewPrepared(s.GeneratorConfig, s.PreparedBlocks, s.BufferCount(g.MaxBlock()))
 }
 
-// replay is what a replay takes of the settings.
+// replay returns the settings that a replay uses.
 func (s *Settings) replay() ReplayConfig {
 	return ReplayConfig{
 		Path:           s.Input,

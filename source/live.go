@@ -3,13 +3,13 @@ package source
 // Pipeline of a live fragment:
 //
 //	1 receive (parallel: a goroutine for each feed)  feed's memory → stage of the source, many fragments at a time; the
-//	                                                 matcher judges their numbers, under mu; the feed has its memory back
-//	2 step    (sequential: clock)                    what time decides; the scheduler learns how far the data go
+//	                                                 matcher judges their numbers, under mu; the feed reuses its memory
+//	2 step    (sequential: clock)                    decides what depends on time; tells the scheduler of new data
 //	3 AddCuts (parallel: dispatcher)                 the scheduler says which events a MEP has
 //	4 Next    (sequential: reader)                   stage → block, every byte written once; no lock while it is copied
 //	5 SetOutcomesBelow (parallel: dispatcher; reported by 1)    MEPs have their outcome: the feed may acknowledge
 //
-// A fragment is copied twice: a feed's memory is as large as its carrier likes, a MEP as large as the run likes.
+// A fragment is copied twice, so that neither a feed's memory nor a MEP depends on the size of the other.
 
 import (
 	"context"
@@ -26,26 +26,26 @@ import (
 	"ringlet/source/live"
 )
 
-// LiveSettings are what concerns live sources alone.
+// LiveSettings are the settings that only live sources have.
 type LiveSettings struct {
 	FragmentTimeout time.Duration // how long an event waits for a fragment
-	FlushAfter      time.Duration // how long it waits for a MEP to be full
+	FlushAfter      time.Duration // how long an event waits for its MEP to fill up
 	OnMissing       live.OnMissing
-	MaxLeap         uint64 // how far a number may be from the one before it to be near it; 0: the default
+	MaxLeap         uint64 // numbers up to so far from the one before are near it; 0: the default
 	SlotBytes       int    // bytes of a builder unit's slot; 0: not known yet
 	Run             uint64 // number of the run
 	Log             *slog.Logger
 }
 
-// firstTimeoutFactor is how many times longer than for a fragment events wait for the first fragment of a source:
-// front-ends are started one after the other, by people.
+// firstTimeoutFactor is how many times FragmentTimeout events wait for the first fragment of a source: people start
+// front-ends one after the other.
 const firstTimeoutFactor = 30
 
-// liveAlignLog2 is log2 of what the data of live fragments begin at a multiple of.
+// liveAlignLog2 is the log2 of the alignment, in bytes, of the data of live fragments.
 const liveAlignLog2 = 2
 
-// Live gives what front-ends send while the run goes on. The scheduler says which events a MEP has: so Begin comes
-// before Next, and AddCuts may come at any time.
+// Live gives the data that front-ends send while the run goes on. The scheduler decides which events a MEP has:
+// BeginIntake must come before Next, and AddCuts may come at any time.
 type Live struct {
 	// immutable after openLive
 	cfg Settings
@@ -59,7 +59,7 @@ type Live struct {
 	clockWake        chan struct{} // wakes the clock
 
 	// owned by the goroutine that calls Next
-	fragments []live.FragmentRef // of the block that is made, source by source
+	fragments []live.FragmentRef // of the block that Next makes, source by source
 	mep       uint64
 
 	counters counters // atomic
@@ -67,21 +67,21 @@ type Live struct {
 	mu            sync.Mutex // guards what follows
 	changed       *sync.Cond
 	begun         bool
-	intakeEnding  bool // nothing more is taken from the feeds
+	intakeEnding  bool // no more fragments are taken from the feeds
 	closed        bool
-	failure       error // why the first source that cannot go on cannot
-	remainingCuts int   // cuts that are taken still, once the input has ended with broken
-	inputEnded    bool  // so it has
+	failure       error // why the first source to fail cannot go on
+	remainingCuts int   // how many more cuts Next gives after the input has ended
+	inputEnded    bool  // a source failed that the run cannot do without
 	matcher       *live.Matcher
-	cutsLeft      int  // cuts that are not taken
-	firstCutReady bool // the first of them is
+	cutsLeft      int  // cuts that Next has not given
+	firstCutReady bool // the events of the first of them are decided
 	cutsOver      bool
-	unsafeCutEnds []uint64 // of the cuts that were taken and are not safe
+	unsafeCutEnds []uint64 // ends of the cuts that Next gave and whose MEPs have no outcome yet
 	outcomesBelow uint64   // MEPs below have their outcome
-	safeBelow     uint64   // events below
+	safeBelow     uint64   // all events below have their outcome
 	lastReach     live.Reach
 
-	// when it was looked for sources that share no number, and when to look again
+	// when warnDisjoint last looked for sources that share no number, and when to look again
 	disjointCheckedAt, disjointRecheckAt time.Duration
 	reportReach                          func(live.Reach)
 }
@@ -134,8 +134,8 @@ func openLive(ctx context.Context, s Settings) (Source, error) {
 	return l, nil
 }
 
-// open opens the feed of each source of this unit, with room of each bytes for its fragments. The matcher needs the
-// names of the sources, and which of them may have fragments out of order.
+// open opens the feed of each source of this unit, with room of each bytes for its fragments. It returns the names of
+// the sources, and which of them may have fragments out of order, for the matcher.
 func (l *Live) open(ctx context.Context, inputs []Input, each,
 	window int) (names []string, unordered []bool, err error) {
 	for i := range l.sourceCount {
@@ -164,14 +164,14 @@ func (l *Live) open(ctx context.Context, inputs []Input, each,
 	return names, unordered, nil
 }
 
-// How large blocks of live data may become. Nobody knows the fragments' sizes: a MEP that would have more bytes is cut
-// before it has packing events.
+// How large blocks of live data may become. The fragments' sizes are not known in advance: the scheduler cuts a MEP
+// that would have more bytes before it has packing events.
 const (
 	minWindow      = 4096                  // events that are matched at a time
 	minSourceBytes = event.MaxFragment + 1 // of a source: its largest fragment with its padding
 	// of a source, unless slot-size says so: writes of that size reach the full rate
 	maxSourceBytes = 1 << 20
-	maxLiveBytes   = 64 << 20 // of all sources in a MEP, likewise, while minSourceBytes allows it
+	maxLiveBytes   = 64 << 20 // of all sources in a MEP, unless slot-size says so, while minSourceBytes allows it
 )
 
 // sourceBytes is how many bytes the fragments of each source may have in a block, padding included.
@@ -204,7 +204,7 @@ func measureLive(s Settings) (RunNeeds, error) {
 	return RunNeeds{s.Division, s.Division.Sources() * (each + event.MFPHeaderSize(s.Packing))}, nil
 }
 
-// MaxBlock is the most that a block can have.
+// MaxBlock is the size of the largest block, in bytes.
 func (l *Live) MaxBlock() int {
 	return l.maxFragmentBytes + l.sourceCount*event.MFPHeaderSize(l.cfg.Packing)
 }
@@ -212,14 +212,14 @@ func (l *Live) MaxBlock() int {
 // Stats returns the counters so far.
 func (l *Live) Stats() Stats { return l.counters.stats() }
 
-// Failure is why a source cannot go on, that of the first one; nil, if all can.
+// Failure returns why the first source to fail cannot go on; nil if all sources can.
 func (l *Live) Failure() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.failure
 }
 
-// BeginIntake starts to receive. tell is called on one goroutine whenever the data go further; it must not wait.
+// BeginIntake starts to receive. One goroutine calls report whenever the data have come further; report must not wait.
 func (l *Live) BeginIntake(report func(live.Reach)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -241,7 +241,7 @@ func (l *Live) beginAtMEP(_ context.Context, mep uint64) error {
 	return nil
 }
 
-// AddCuts takes which events further MEPs have; over says that no MEP comes behind them.
+// AddCuts adds the cuts that say which events further MEPs have; over says that no MEP comes after them.
 func (l *Live) AddCuts(cuts []live.Cut, over bool) {
 	if len(cuts) == 0 && !over {
 		return
@@ -256,9 +256,9 @@ func (l *Live) AddCuts(cuts []live.Cut, over bool) {
 	l.wakeClock()
 }
 
-// EndIntake takes that the run ends: nothing more is taken from the feeds. What was taken is still to be built, and
-// what it lacks is missing at once. Front-ends hear what is safe until Close. It may be called again, and does not
-// wait.
+// EndIntake ends the taking of fragments from feeds, since the run ends. Fragments taken before are still built, and a
+// fragment that their events lack is missing at once. Feeds go on reporting what is safe to front-ends until Close.
+// EndIntake may be called again, and does not wait.
 func (l *Live) EndIntake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -271,10 +271,10 @@ func (l *Live) EndIntake() {
 			in.cancelNext()
 		}
 	}
-	l.changed.Broadcast() // who waits for room gives up
+	l.changed.Broadcast() // goroutines that wait for room give up
 }
 
-// SetOutcomesBelow takes that all MEPs below this one have their outcome.
+// SetOutcomesBelow notes that all MEPs below this one have their outcome.
 func (l *Live) SetOutcomesBelow(mep uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -285,12 +285,12 @@ func (l *Live) SetOutcomesBelow(mep uint64) {
 	l.safeBelow = l.unsafeCutEnds[n-1]
 	l.outcomesBelow += uint64(n)
 	l.unsafeCutEnds = l.unsafeCutEnds[:copy(l.unsafeCutEnds, l.unsafeCutEnds[n:])]
-	l.changed.Broadcast() // for feeds that are over
+	l.changed.Broadcast() // wakes reportUntilClosed of feeds that are over
 	l.wakeClock()
 }
 
-// Next waits for the next MEP's events and writes their fragments to dst. A *live.EndError says that the input ends
-// since a source has let it down.
+// Next waits for the events of the next MEP and writes their fragments to dst. A *live.EndError says that the input
+// ends because a source failed.
 func (l *Live) Next(ctx context.Context, dst []byte, b *Block) error {
 	if len(dst) < l.MaxBlock() {
 		return &bufferTooSmallError{Have: len(dst), Need: l.MaxBlock()}
@@ -315,7 +315,7 @@ func (l *Live) Next(ctx context.Context, dst []byte, b *Block) error {
 	return nil
 }
 
-// awaitCut waits for the next cut, and for its events to be decided, and notes its fragments.
+// awaitCut waits for the next cut, and until all its events are decided, and notes its fragments.
 func (l *Live) awaitCut(ctx context.Context) (live.Cut, error) {
 	stop := context.AfterFunc(ctx, func() {
 		l.mu.Lock()
@@ -338,7 +338,7 @@ func (l *Live) awaitCut(ctx context.Context) (live.Cut, error) {
 		}
 		c, ready, err := l.matcher.TakeCut(l.fragments)
 		if _, missing := err.(*live.MissingError); missing && l.inputEnded { //nolint:errorlint // the matcher's own
-			err = l.failure // that is why
+			err = l.failure // the missing fragments follow from it
 		}
 		switch {
 		case err != nil:
@@ -352,7 +352,7 @@ func (l *Live) awaitCut(ctx context.Context) (live.Cut, error) {
 
 func paddedBytes(size int) int { return (size + 1<<liveAlignLog2 - 1) &^ (1<<liveAlignLog2 - 1) }
 
-// writeMFP writes the MFP of a source.
+// writeMFP writes the MFP of a source to dst and returns its size in bytes.
 func (l *Live) writeMFP(dst []byte, in *intake, c live.Cut, pieces []live.FragmentRef) int {
 	n := len(pieces)
 	types, sizes := event.MFPTables(dst, n)
@@ -378,7 +378,7 @@ func (l *Live) writeMFP(dst []byte, in *intake, c live.Cut, pieces []live.Fragme
 	return at
 }
 
-// releaseCut lets go of the fragments of the cut that ends there.
+// releaseCut releases the fragments of the cut that ends before event end.
 func (l *Live) releaseCut(end uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"ringlet/source/live"
 )
 
-// LiveStats tells of one live source.
+// LiveStats are the counters and the state of one live source.
 type LiveStats struct {
 	Name     string
 	SourceID uint16
@@ -16,18 +16,19 @@ type LiveStats struct {
 	HasData   bool          // a fragment has come
 	NewestAge time.Duration `count:"age_us" kind:"level" help:"time since the newest fragment came"`
 	Failed    bool          // it cannot go on
-	// Frontend is who is attached, or was last: its name and where it is; "" if none came, or the feed does not know.
+	// Frontend is the name and place of the front-end that is attached, or was last; "" if none came, or the feed does
+	// not know.
 	Frontend string `count:"-"`
-	// Refusal is the latest reason for what its feed has refused; "" if there is none, or the feed does not say.
+	// Refusal is the reason of the latest message that the feed refused; "" if there is none, or the feed does not say.
 	Refusal string `count:"-"`
-	// LastFault is the latest reason why a fragment of it was thrown away by its number; "" if none was.
+	// LastFault is the latest reason why a fragment was thrown away for its number; "" if none was.
 	LastFault string `count:"-"`
-	// Disjoint says that this source and another one share no number of an event, and both ranges; "" as long as they do,
-	// or it is too early to tell.
+	// Disjoint says that this source and another one share no event number, and the ranges of both; "" while they share
+	// some, or while it is too early to tell.
 	Disjoint string `count:"-"`
 }
 
-// SourceStats tells of each source.
+// SourceStats returns the counters and the state of each source, in order of source id.
 func (l *Live) SourceStats() []LiveStats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,7 +59,7 @@ func (l *Live) SourceStats() []LiveStats {
 	return out
 }
 
-// describeDisjoint says that two sources share no number. mu is held.
+// describeDisjoint returns a sentence on two sources that share no number. mu is held.
 func (l *Live) describeDisjoint(i, j int) string {
 	given := func(i int) plural.SourceRange {
 		r := l.matcher.SourceRange(i)
@@ -67,10 +68,10 @@ func (l *Live) describeDisjoint(i, j int) string {
 	return plural.DisjointText(given(i), given(j))
 }
 
-// warnDisjoint warns, once, of each source that shares no number with another. It returns when to look again. mu is
+// warnDisjoint warns once of each source that shares no number with another one, and returns when to look again. mu is
 // held.
 func (l *Live) warnDisjoint(now time.Duration) (again time.Duration) {
-	const every = 250 * time.Millisecond // it compares each with each
+	const every = 250 * time.Millisecond // it compares each source with each other one
 	if now < l.disjointCheckedAt+every && l.disjointCheckedAt > 0 {
 		return l.disjointRecheckAt
 	}

@@ -17,8 +17,8 @@ type mapping struct {
 	base uintptr
 }
 
-// mapFile maps a regular file, as package safeopen opens it. Pages come as they are touched; the kernel is told that
-// they are read in order.
+// mapFile maps a regular file that package safeopen opened. The kernel loads pages as they are touched, and is advised
+// that they are read in order.
 func mapFile(f *os.File, path string) (*mapping, error) {
 	st, err := f.Stat()
 	if err != nil {
@@ -40,14 +40,14 @@ func mapFile(f *os.File, path string) (*mapping, error) {
 	return &mapping{data: data, base: reflect.ValueOf(data).Pointer()}, nil
 }
 
-// faulted says whether what was recovered is a fault at an address of the mapping: the file behind it was cut short.
-// The caller must have set debug.SetPanicOnFault.
+// faulted says whether the recovered value is a fault at an address of the mapping: a process cut the file short. The
+// caller must have set debug.SetPanicOnFault.
 func (m *mapping) faulted(recovered any) bool {
 	fault, ok := recovered.(interface{ Addr() uintptr })
 	return ok && fault.Addr()-m.base < uintptr(len(m.data))
 }
 
-// faultOffset is the offset in the file of a fault that faulted has recognised.
+// faultOffset returns the offset in the file of a fault for which faulted returned true.
 func (m *mapping) faultOffset(fault any) int64 {
 	return int64(fault.(interface{ Addr() uintptr }).Addr() - m.base)
 }

@@ -12,9 +12,9 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// OpenReplay opens the file as package safeopen does and checks every record of it whole, learns its cabling and
-// computes the sizes of its blocks. A bad record is not an error here: Next gives it when its turn comes. The error is
-// a *ConfigError, that of opening the file, or that of ctx, which ends the reading of a large file.
+// OpenReplay opens the file as package safeopen does, checks every record of it, learns its cabling and computes the
+// sizes of its blocks. A bad record is not an error here: Next returns it when its turn comes. The error is a
+// *ConfigError, that of opening the file, or that of ctx, which ends the reading of a large file.
 func OpenReplay(ctx context.Context, c ReplayConfig) (*Replay, error) {
 	f, err := safeopen.Open(c.Path)
 	if err != nil {
@@ -33,13 +33,13 @@ func OpenReplay(ctx context.Context, c ReplayConfig) (*Replay, error) {
 
 // RunNeeds is what all readout units together need for a replay.
 type RunNeeds struct {
-	Division    placing.Division // the sources of each
+	Division    placing.Division // the sources of each readout unit
 	MaxMEPBytes int              // bytes that the MFPs of the largest MEP take, without its header
 }
 
-// measureMDF reads a file as OpenReplay does and says what a run over it needs; of c, Path is what the file is called
-// in errors. What it allocates is bounded by the size of the file, and by constants: however many streams, and whatever
-// is in the file.
+// measureMDF reads a file as OpenReplay does and returns what a run over it needs; c.Path is only the file's name in
+// errors. The size of the file and constants bound what it allocates, however many streams there are and whatever the
+// file says.
 func measureMDF(ctx context.Context, f *os.File, c ReplayConfig) (RunNeeds, error) {
 	r, err := mapMDF(ctx, f, c)
 	if err != nil {
@@ -48,7 +48,7 @@ func measureMDF(ctx context.Context, f *os.File, c ReplayConfig) (RunNeeds, erro
 	return r.needs(), r.file.close()
 }
 
-// mapMDF maps a file and learns what all readout units find alike.
+// mapMDF maps a file and learns from it what is the same for all readout units.
 func mapMDF(ctx context.Context, f *os.File, c ReplayConfig) (*Replay, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func mapMDF(ctx context.Context, f *os.File, c ReplayConfig) (*Replay, error) {
 	return r, nil
 }
 
-// read learns what the mapped file holds.
+// read reads the mapped file and learns its records, keys and cabling.
 func (r *Replay) read(ctx context.Context) (err error) {
 	defer r.recoverFault(debug.SetPanicOnFault(true), &err)
 	c := r.cfg
@@ -85,19 +85,19 @@ func (r *Replay) read(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	total := func(i int) int { return cat.records[i].fragmentBytes() } // all banks are in some stream
+	total := func(i int) int { return cat.records[i].fragmentBytes() } // each bank is in exactly one stream
 	r.maxMEP = r.cabling.streamCount()*event.MFPHeaderSize(c.Packing) +
 		heaviestBlock(len(cat.records), total, c.Packing, c.Loop)
 	return nil
 }
 
-// recordFragment is the fragment of one of this RU's streams in one event, if it is not empty.
+// recordFragment is the fragment that one of this RU's streams has in one event, if it is not empty.
 type recordFragment struct {
 	stream uint16 // of this RU, from 0
 	size   uint16 // bytes
 }
 
-// measureBlocks computes the sizes of this RU's fragments and the bound of its blocks, and makes what Next needs.
+// measureBlocks computes the sizes of this RU's fragments and the bound of its blocks, and allocates what Next needs.
 func (r *Replay) measureBlocks(ctx context.Context) (err error) {
 	defer r.recoverFault(debug.SetPanicOnFault(true), &err)
 	local := make([]uint32, len(r.cat.records)) // bytes of this RU's fragments, by record
@@ -130,7 +130,7 @@ func (r *Replay) measureBlocks(ctx context.Context) (err error) {
 	return nil
 }
 
-// fragmentsOf are this RU's fragments of a record that are not empty.
+// fragmentsOf returns this RU's fragments of a record that are not empty.
 func (r *Replay) fragmentsOf(record int) []recordFragment {
 	from := 0
 	if record > 0 {
@@ -139,8 +139,8 @@ func (r *Replay) fragmentsOf(record int) []recordFragment {
 	return r.fragments[from:r.fragmentEnds[record]]
 }
 
-// heaviestBlock is the largest sum of packing consecutive weights, of n, that a block can have: blocks begin at
-// multiples of packing, or, in a loop, anywhere, and then go on from the last weight to the first.
+// heaviestBlock returns the largest sum of packing consecutive weights, of n in all, that a block can have. Blocks
+// begin at multiples of packing. In a loop they begin anywhere, and go on from the last weight to the first.
 func heaviestBlock(n int, weight func(int) int, packing int, loop bool) int {
 	most, sum := 0, 0
 	if n == 0 {

@@ -9,19 +9,20 @@ import (
 	"ringlet/internal/schedule"
 )
 
-// A paced source that fell behind may deliver this much at once before it holds the rate again: enough to ride out a
-// pause of the collector or of the scheduler (a choice, not a measurement), far too little to hide a consumer that is
-// too slow. It is never less than backlogBlocks blocks, since at low rates one block may stand for seconds.
+// A paced source that fell behind may deliver this much at once before it holds the rate again: enough to make up for
+// a pause of the garbage collector or of the kernel's scheduler (a choice, not a measurement), far too little to hide
+// a consumer that is too slow. The allowance is never less than backlogBlocks blocks, since at low rates one block may
+// stand for seconds.
 const (
 	backlogTime   = 100 * time.Millisecond
 	backlogBlocks = 4
 )
 
-// pacedSource holds back the blocks of a source.
+// pacedSource delays the blocks of a source to its rate.
 type pacedSource struct {
 	// immutable after Paced
 	src  Source
-	rate float64 // events per second; 0 where it goes by something else
+	rate float64 // events per second; 0 with pacedAsRecorded
 
 	// owned by the goroutine that calls Next
 	pace  *schedule.Pacer
@@ -32,15 +33,15 @@ type pacedSource struct {
 }
 
 // PaceSource returns src held to a mean of rate events per second: a block is not delivered before start + (events
-// before it)/rate, where start is the first call of Next. A consumer that was late is served without waiting until it
-// has caught up, at most 100 ms or four blocks of packing events, whichever is longer; time beyond that is given up and
-// counted in Stats.PaceLostEvents. A rate that is not positive and finite means no pacing, and gives src itself.
-// Closing the result closes src.
+// before it)/rate, where start is the first call of Next. A consumer that was late gets blocks without waiting until
+// it has caught up, at most 100 ms or four blocks of packing events, whichever is longer; the source gives time beyond
+// that up and counts it in Stats.PaceLostEvents. A rate that is not positive and finite means no pacing, and
+// PaceSource returns src itself. Closing the result closes src.
 func PaceSource(src Source, rate float64, packing int) Source {
 	if !(rate > 0) || math.IsInf(rate, 0) {
 		return src
 	}
-	// A rate of one event per century has a backlog of centuries: Time keeps it within what a Duration holds.
+	// At one event per century the backlog is centuries: DurationOf keeps it within what a Duration holds.
 	backlog := max(backlogTime, schedule.DurationOf(float64(backlogBlocks*packing), rate))
 	return &pacedSource{src: src, rate: rate, pace: schedule.NewPacer(rate, backlog)}
 }

@@ -20,8 +20,8 @@ type replayer interface {
 	needs() RunNeeds
 }
 
-// openRecorded opens a file of recorded events, whatever its format is: see OpenReplay for MDF. Of a file of MEPs or
-// MFPs it checks all headers and tables, of one of EUDAQ all lengths.
+// openRecorded opens a file of recorded events of any format: see OpenReplay for MDF. Of a file of MEPs or MFPs it
+// checks all headers and tables, of a file of EUDAQ all lengths.
 func openRecorded(ctx context.Context, c ReplayConfig) (Source, error) {
 	f, err := safeopen.Open(c.Path)
 	if err != nil {
@@ -45,7 +45,7 @@ func openRecorded(ctx context.Context, c ReplayConfig) (Source, error) {
 	return r, nil
 }
 
-// measureFile is measure for a file of any format.
+// measureFile returns what a run over a file of any format needs.
 func measureFile(ctx context.Context, f *os.File, c ReplayConfig) (RunNeeds, error) {
 	p, err := openOtherFormat(ctx, f, c)
 	switch {
@@ -57,8 +57,8 @@ func measureFile(ctx context.Context, f *os.File, c ReplayConfig) (RunNeeds, err
 	return p.needs(), p.Close()
 }
 
-// openOtherFormat maps a file and learns what it holds; nil without an error where its first bytes do not say that it
-// is of another format than MDF.
+// openOtherFormat maps a file and reads it if its first bytes say that it is of another format than MDF; otherwise it
+// returns nil without an error.
 func openOtherFormat(ctx context.Context, f *os.File, c ReplayConfig) (replayer, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -81,12 +81,12 @@ func openOtherFormat(ctx context.Context, f *os.File, c ReplayConfig) (replayer,
 	return nil, errors.Join(err, m.close())
 }
 
-// scanFile learns what the mapped file holds; false where it is no file of packets.
+// scanFile reads the mapped file and learns its packets; false if the file has no packets.
 func (r *packetFile) scanFile(ctx context.Context) (looksLike bool, err error) {
 	defer r.recoverFault(debug.SetPanicOnFault(true), &err)
 	c := r.cfg
 	format := event.DetectFormat(r.file.data)
-	if format != event.FormatMEP && format != event.FormatMFP { // what tells nothing is judged as MDF
+	if format != event.FormatMEP && format != event.FormatMFP { // a file of unknown format is treated as MDF
 		if r.isEudaq = eudaq.HasSignature(r.file.data); !r.isEudaq && format == "" {
 			looksLike, do := event.DescribeForeign(r.file.data[:min(len(r.file.data), event.BytesToDescribe)])
 			if looksLike != "" {
@@ -119,11 +119,11 @@ func (r *packetFile) scanFile(ctx context.Context) (looksLike bool, err error) {
 	return true, nil
 }
 
-// maxBlockBytes is a bound of what the MFPs of so many sources take in a block, of the bytes that their fragments take
-// by event.
+// maxBlockBytes is an upper bound of the bytes that the MFPs of so many sources take in a block; weights are the bytes
+// of their fragments, event by event.
 func maxBlockBytes(sources int, weights []uint32, c ReplayConfig) int {
 	weight := func(i int) int { return int(weights[i]) }
-	// Each MFP begins at a multiple of 4.
+	// Up to 3 bytes pad each MFP to a multiple of 4.
 	return roundUpToWord(sources*(event.MFPHeaderSize(c.Packing)+3) +
 		heaviestBlock(len(weights), weight, c.Packing, c.Loop))
 }

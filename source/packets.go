@@ -16,15 +16,15 @@ import (
 //     packing
 //  3. CRC-32C of each MFP (if asked)
 //
-// The caller owns the buffer; the mapping is read only. Nothing is allocated.
+// The caller owns the buffer; the mapping is read only. Next allocates nothing.
 
-// packetFile gives the MFPs of a file of MEPs or of MFPs, each readout unit those of its share of the sources.
+// packetFile gives the MFPs of a file of MEPs or of MFPs; each readout unit gives those of its share of the sources.
 type packetFile struct {
 	replayLoop
 
 	// immutable after it was opened
 	cat     *packetCatalog
-	isEudaq bool // there are no packets in the file
+	isEudaq bool // the file is one of EUDAQ, and has no packets
 }
 
 func (r *packetFile) rowCount() int { return len(r.cat.rows) }
@@ -33,7 +33,6 @@ func (r *packetFile) rowAt(row int) (int, uint32) {
 	return int(r.cat.rows[row].eventCount), r.cat.rows[row].skippedBefore
 }
 
-// fill makes the MFPs of a block.
 func (r *packetFile) fill(dst []byte, b *Block) error {
 	first := r.batch[0]
 	singleRow := len(r.batch) == 1 && first.eventCount == r.cat.rows[first.row].eventCount
@@ -57,23 +56,23 @@ func (r *packetFile) fill(dst []byte, b *Block) error {
 	return nil
 }
 
-// mfpSourceAt is where an MFP's header has its source id, in bytes (docs/format/mfp.md).
+// mfpSourceAt is the offset in bytes of the source id in an MFP's header (docs/format/mfp.md).
 const mfpSourceAt = 16
 
-// copyMFP copies the MFP of stream s of a row as it stands. False: it is not what it was at open.
+// copyMFP copies the MFP of stream s of a row unchanged. False: the file is not what it was at open.
 func (r *packetFile) copyMFP(dst []byte, row int32, s int) (int, bool) {
 	b, ok := r.findMFP(row, s)
 	if !ok || len(b) > len(dst) {
 		return 0, false
 	}
-	// What is judged is the copy: nobody else writes to it.
+	// The copy is parsed, not the mapping, since another process may write to the file meanwhile.
 	m, err := event.ParseMFP(dst[:copy(dst, b)])
 	ok = err == nil && int(m.Size()) == len(b) && m.NumFragments() == int(r.cat.rows[row].eventCount) &&
 		r.matchesShape(m, s)
 	return len(b), ok
 }
 
-// packMFP makes the MFP of stream s, with n events, of the stretches of the batch. False: one of them is not what it
+// packMFP makes the MFP of stream s, with n events, from the stretches of the batch. False: the file is not what it
 // was at open.
 func (r *packetFile) packMFP(dst []byte, n, s int) (int, bool) {
 	size := event.MFPHeaderSize(n)
@@ -113,17 +112,17 @@ func (r *packetFile) packMFP(dst []byte, n, s int) (int, bool) {
 	return size, true
 }
 
-// matchesShape says whether an MFP is of stream s.
+// matchesShape says whether an MFP has the source id, alignment and version of stream s.
 func (r *packetFile) matchesShape(m event.MFP, s int) bool {
 	return newShape(m) == r.cat.shapes[r.firstSource+s]
 }
 
-// findMFP is where the MFP of stream s of a row stands. False: that is not in the file any more.
+// findMFP returns the MFP of stream s of a row. False: the file is not what it was at open.
 func (r *packetFile) findMFP(row int32, s int) ([]byte, bool) {
 	rest := r.file.data[r.cat.rows[row].offset:]
 	if r.cat.format == event.FormatMEP {
 		m, i := len(r.cat.shapes), r.firstSource+s
-		at := event.MEPHeaderSize(m) - 4*(m-i) // of the table of offsets, which stands last
+		at := event.MEPHeaderSize(m) - 4*(m-i) // of the entry in the table of offsets, which stands last in the header
 		offset := uint64(binary.LittleEndian.Uint32(rest[at:])) * event.MEPWordBytes
 		return sizedMFP(rest[min(offset, uint64(len(rest))):])
 	}
@@ -138,7 +137,7 @@ func (r *packetFile) findMFP(row int32, s int) ([]byte, bool) {
 	return sizedMFP(rest)
 }
 
-// sizedMFP is the MFP at the beginning of b, as long as it says.
+// sizedMFP returns the MFP at the beginning of b, cut to the size in its header.
 func sizedMFP(b []byte) ([]byte, bool) {
 	if len(b) < event.MFPFixedSize {
 		return nil, false
@@ -150,7 +149,7 @@ func sizedMFP(b []byte) ([]byte, bool) {
 	return b[:size:size], true
 }
 
-// rowChanged is the error of a row that is no longer what it was at open.
+// rowChanged returns the error of a row that is not what it was when the file was opened.
 func (r *packetFile) rowChanged(row int32) error {
 	at := &r.cat.rows[row]
 	return r.changedError(at.record, at.offset, "its MFPs are not those found at open")

@@ -12,7 +12,7 @@ import (
 	"ringlet/event/placing"
 )
 
-// packetRow is where the MFPs of all sources stand for the same events.
+// packetRow says where the MFPs of all sources stand for one range of events.
 type packetRow struct {
 	offset        int64  // bytes from the start of the file: of the MEP, or of the first MFP
 	localOffset   int64  // bytes from there to the first MFP of this RU, in a file of MFPs
@@ -21,7 +21,7 @@ type packetRow struct {
 	eventCount    uint16 // events
 }
 
-// mfpShape is what all MFPs of a source have in common.
+// mfpShape is what all MFPs of one source have in common.
 type mfpShape struct {
 	source         uint16 // id in the file
 	align, version uint8
@@ -29,36 +29,36 @@ type mfpShape struct {
 
 func newShape(m event.MFP) mfpShape { return mfpShape{m.Source(), m.Align(), m.Version()} }
 
-// packetCatalog is what one walk over a file of packets tells: all but the weights of own sources is the same in every
-// RU that reads the same file.
+// packetCatalog is what one walk over a file of packets learns: all but localBytes and share is the same in every RU
+// that reads the same file.
 type packetCatalog struct {
 	format     string
 	rows       []packetRow
 	shapes     []mfpShape // of the sources, in order of id
 	localBytes []uint32
-	totalBytes []uint32 // by event: bytes of fragments of this RU, and of all
+	totalBytes []uint32 // bytes of fragments by event: of this RU, and of all
 	share      share    // of this RU
 	division   placing.Division
 	omitted
 
-	next   uint64 // event id, as the file says it, that the next row begins with
+	next   uint64 // id in the file of the event that the next row must begin with
 	events uint64
 }
 
-// packetWalk goes from row to row. In a file of MEPs a row is a MEP; in a file of MFPs it is the MFPs that follow one
-// another with the same events, in order of source.
+// packetWalk goes from row to row. In a file of MEPs a row is a MEP; in a file of MFPs it is consecutive MFPs with the
+// same events, in order of source.
 type packetWalk struct {
 	data    []byte
 	format  string
 	offset  int         // where the row begins
-	size    int         // bytes of it, or of what is to be left out
-	index   int64       // of its first record
-	records int64       // in it
-	mfps    []event.MFP // of it
+	size    int         // bytes of the row, or of the packet to be skipped
+	index   int64       // index in the file of the row's first record
+	records int64       // records in the row
+	mfps    []event.MFP // MFPs of the row
 }
 
 // step goes to the next row. The error is io.EOF, or that of package event with its place in the file; then mfps holds
-// what was sound before it.
+// the valid MFPs before the bad one.
 func (w *packetWalk) step() error {
 	w.offset += w.size
 	w.index += w.records
@@ -87,7 +87,7 @@ func (w *packetWalk) step() error {
 	return nil
 }
 
-// continuesRow says whether m has the events of before, of a later source.
+// continuesRow says whether m has the same events as before and a higher source id.
 func continuesRow(before, m event.MFP) bool {
 	return m.FirstEvent() == before.FirstEvent() && m.NumFragments() == before.NumFragments() &&
 		m.Source() > before.Source()
@@ -110,8 +110,8 @@ func (w *packetWalk) mep() error {
 	return nil
 }
 
-// extent is how far the bad packet at the beginning of b reaches: as far as it says, if another one or the end of the
-// file follows, else to the next place that looks like a packet.
+// extent returns how many bytes the bad packet at the beginning of b takes: its own size, if another packet or the end
+// of the file follows there, else up to the next place that looks like a packet.
 func (w *packetWalk) extent(b []byte) int {
 	if n, ok := w.claimedSize(b); ok {
 		return n
@@ -129,7 +129,8 @@ func (w *packetWalk) extent(b []byte) int {
 	}
 }
 
-// claimedSize is the size that a packet at the beginning of b says it has, if a packet may have it and may end there.
+// claimedSize returns the size in the header of the packet at the beginning of b. True: the size is possible, and a
+// packet or the end of the file follows.
 func (w *packetWalk) claimedSize(b []byte) (int, bool) {
 	magic := w.magicBytes()
 	if len(b) < event.MEPFixedSize || !bytes.HasPrefix(b, magic[:]) {
@@ -147,7 +148,7 @@ func (w *packetWalk) claimedSize(b []byte) (int, bool) {
 	return int(size), len(rest) == 0 || bytes.HasPrefix(rest, magic[:])
 }
 
-// magicBytes is what a packet begins with.
+// magicBytes returns the first two bytes of a packet.
 func (w *packetWalk) magicBytes() [2]byte {
 	number := event.MFPMagic
 	if w.format == event.FormatMEP {
@@ -157,7 +158,7 @@ func (w *packetWalk) magicBytes() [2]byte {
 }
 
 // scanPackets walks the rows of data and checks the headers and tables of all MFPs. It ends at the end of the data,
-// with the limit of c's events, at the first bad record in mode Stop, or with ctx, whose error is then the outcome.
+// after c.Events events, at the first bad record with StopAtBadRecord, or with ctx, whose error it returns.
 func scanPackets(ctx context.Context, data []byte, format string, c ReplayConfig) (*packetCatalog, error) {
 	cat := &packetCatalog{format: format}
 	walk := packetWalk{data: data, format: format}
@@ -233,7 +234,7 @@ func (c *packetCatalog) check(w *packetWalk, mode OnBadRecord) error {
 	return nil
 }
 
-// sameSources refuses a row that has not the sources of the rows before, or not in their form.
+// sameSources refuses a row whose sources, or their alignment or version, differ from those of the rows before.
 func (c *packetCatalog) sameSources(w *packetWalk, refuse func(error, string, int, string, ...any) error) error {
 	for i, m := range w.mfps {
 		switch {
@@ -255,7 +256,7 @@ func (c *packetCatalog) sameSources(w *packetWalk, refuse func(error, string, in
 	return nil
 }
 
-// add takes in a row.
+// add appends a row to the catalogue.
 func (c *packetCatalog) add(w *packetWalk, cfg ReplayConfig) error {
 	if len(c.shapes) == 0 {
 		for _, m := range w.mfps {
@@ -272,7 +273,7 @@ func (c *packetCatalog) add(w *packetWalk, cfg ReplayConfig) error {
 		return newTooManyError(cfg.Path)
 	}
 	if first := w.mfps[0].FirstEvent(); first > c.next && c.tailRecords == 0 {
-		c.tailRecords = 1 // a gap, however long, which Skip tolerates
+		c.tailRecords = 1 // SkipBadRecord counts a gap in the numbers as one record, however long it is
 	}
 	row := packetRow{
 		offset:        int64(w.offset),

@@ -10,21 +10,21 @@ import (
 	"ringlet/internal/schedule"
 )
 
-// orbitsPerSecond is how often a bunch goes round the LHC: 26.659 km at the speed of light.
+// orbitsPerSecond is how often a bunch goes round the LHC in a second: 26.659 km at the speed of light.
 const orbitsPerSecond = 11245
 
-// recordCrossings is the time that a record says it was taken at, in bunch crossings since some beginning; ok says that
-// its header has one (docs/format/mdf.md).
+// recordCrossings returns the time in a record's header, in bunch crossings since an unknown beginning; ok says that
+// the header has a time (docs/format/mdf.md).
 func recordCrossings(r event.Record) (crossings uint64, ok bool) {
 	h := r.HeaderFields()
 	return uint64(h.Orbit)*event.BunchesPerOrbit + uint64(h.Bunch), r.Version() == event.MDFVersion
 }
 
-// crossingsWrap is where the time of a record begins anew: the number of its orbit has 32 bits.
+// crossingsWrap is the time at which the 32-bit orbit number of records overflows, in bunch crossings.
 const crossingsWrap = event.BunchesPerOrbit << 32
 
-// learnDueTimes learns when each record is due after the first one. A record that says an earlier time than one in
-// front of it, or none, is due together with that.
+// learnDueTimes learns how long after the first record each record is due. A record without a time, or with an earlier
+// time than a record before it, is due together with the record before it.
 func (r *Replay) learnDueTimes() (err error) {
 	defer r.recoverFault(debug.SetPanicOnFault(true), &err)
 	r.dueTimes = make([]time.Duration, len(r.cat.records))
@@ -52,8 +52,8 @@ func (r *Replay) learnDueTimes() (err error) {
 	return nil
 }
 
-// nextDue is when the next event of a replay with times is due after the first; in a loop, passes follow one another at
-// once.
+// nextDue returns how long after the first event the next event is due; in a loop, a pass begins when the last event
+// of the pass before is due.
 func (p *replayLoop) nextDue() time.Duration {
 	switch n := len(p.dueTimes); {
 	case p.nextRow < n:
@@ -64,13 +64,14 @@ func (p *replayLoop) nextDue() time.Duration {
 	return 0
 }
 
-// noTimesError refuses as-taken for a file of packets.
+// noTimesError refuses as-taken for a format whose events have no times.
 func noTimesError(path, format string) error {
 	return &ConfigError{"as-taken", fmt.Sprintf("%s is a file of %s, which does not tell when its events were taken: "+
 		"leave out as-taken, or give a rate", path, format)}
 }
 
-// pacedAsRecorded holds the blocks of a replay back until their first events are due. One that was late catches up.
+// pacedAsRecorded delays the blocks of a replay until their first events are due. After a delay it catches up, however
+// long it was.
 func pacedAsRecorded(r *Replay) Source {
 	return &pacedSource{src: r, pace: schedule.NewPacerFunc(func(uint64) time.Duration { return r.nextDue() },
 		math.MaxInt64)}

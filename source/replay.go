@@ -16,50 +16,50 @@ import (
 //     caller's buffer; a compressed record is unpacked first
 //  4. CRC-32C of each MFP (if asked)
 //
-// The caller owns the buffer; the mapping is read only. Nothing is allocated.
+// The caller owns the buffer; the mapping is read only. Next allocates nothing.
 
-// ReplayConfig describes what one RU replays. All RUs of a run must agree on all but RU and CRC, and must find the same
-// file.
+// ReplayConfig describes what one RU replays. All RUs of a run must have the same values but for RU and CRC, and must
+// find the same file.
 type ReplayConfig struct {
 	Path string // a file
 	RU   int    // index of this readout unit, from 0
 	RUs  int    // readout units of the run
-	// Division is the sources of each readout unit. Zero: what the file has is spread; of MDF, which has no sources, it is
-	// the smallest number of at least three for each unit that the file allows.
+	// Division is the sources of each readout unit. If it is zero, the sources of the file are spread; for MDF, which has
+	// no sources, it is the smallest number of streams, at least three for each unit, that the file allows.
 	Division placing.Division
 	Packing  int  // events per MFP, 1..65535
 	Loop     bool // begin again at the end of the file; event ids go on
-	// OnBadRecord is what happens at a record that cannot be used; the zero value is Stop.
+	// OnBadRecord is what happens at a record that cannot be used; the zero value is StopAtBadRecord.
 	OnBadRecord    OnBadRecord
 	Events         uint64 // events in all; zero is all of the file, or endless with Loop
 	CRC            bool   // fill MFPInfo.CRC
-	PaceAsRecorded bool   // openRecorded: with the times between the events that their records say
+	PaceAsRecorded bool   // for openRecorded: blocks come with the time differences in their records
 }
 
-// Replay gives the events of an MDF file as container fragments (docs/format/mdf.md, "Replay"), so that a builder can
-// put each record together again byte for byte; one that is compressed in the file, as Record.Unpacked gives it.
+// Replay gives the events of an MDF file as container fragments (docs/format/mdf.md, "Replay"), from which a builder
+// unit rebuilds each record byte for byte; a record that is compressed in the file, as Record.Unpacked returns it.
 type Replay struct {
 	replayLoop
 
 	// immutable after OpenReplay
 	cat          *catalog
 	cabling      *cabling
-	fragments    []recordFragment // this RU's fragments that are not empty: by record
+	fragments    []recordFragment // this RU's fragments that are not empty, record by record
 	fragmentEnds []int            // by record: where its fragments end
 
 	// owned by the goroutine that calls Next
 	nextOffsets []int    // by stream: where the next bank goes
-	currentEnds []int    // by stream: where the fragment of the event at hand ends
-	mfpStarts   []int    // by stream: where its MFP begins; before that is known, the bytes of its fragments
-	streams     []uint16 // of the banks of one record, for the record bank
+	currentEnds []int    // by stream: where the fragment of the current event ends
+	mfpStarts   []int    // by stream: first the bytes of its fragments, then where its MFP begins
+	streams     []uint16 // of the banks of one record, which the record bank lists
 
-	unpacked []byte // a record that is compressed in the file
+	unpacked []byte // scratch for a record that is compressed in the file
 }
 
-// cablingOf says which stream carries which banks.
+// cablingOf returns the cabling, which says which stream carries which banks.
 func (r *Replay) cablingOf() *cabling { return r.cabling }
 
-// events is the number of events that Next will give, all blocks together; endless says that there is no such number.
+// events returns the number of events that all blocks together have; endless says that there is no such number.
 func (r *Replay) events() (n uint64, endless bool) {
 	n = uint64(len(r.cat.records))
 	if r.cfg.Loop && r.cat.badRecord == nil {
@@ -71,14 +71,13 @@ func (r *Replay) events() (n uint64, endless bool) {
 	return n, false
 }
 
-// badRecord is the record that will end the replay, or nil. It is known from the beginning.
+// badRecord returns the record that will end the replay, or nil. OpenReplay has found it.
 func (r *Replay) badRecord() *BadRecordError { return r.cat.badRecord }
 
 func (r *Replay) rowCount() int { return len(r.cat.records) }
 
 func (r *Replay) rowAt(row int) (int, uint32) { return 1, r.cat.records[row].skippedBefore }
 
-// fill makes the MFPs of a block.
 func (r *Replay) fill(dst []byte, b *Block) error {
 	r.writeTables(dst, b)
 	if err := r.split(dst, b); err != nil {
@@ -93,8 +92,8 @@ func (r *Replay) fill(dst []byte, b *Block) error {
 	return nil
 }
 
-// addMFP adds an MFP of n fragments to a block in dst: its header, and tables in which all fragments are of one type
-// and have no size yet. The size of the MFP is in whole words.
+// addMFP appends an MFP of n fragments to the block in dst: its header, and tables in which all fragments have one
+// type and no size yet. size is in bytes, in whole words.
 func (b *Block) addMFP(dst []byte, source uint16, n, size int, bankType event.BankType) {
 	place := dst[b.Size:]
 	types, sizes := event.MFPTables(place, n)
@@ -114,7 +113,7 @@ func (b *Block) addMFP(dst []byte, source uint16, n, size int, bankType event.Ba
 	b.Size += size
 }
 
-// writeTables writes the headers and tables of the MFPs and lays the block out.
+// writeTables writes the headers and tables of the MFPs and computes the places of the fragments.
 func (r *Replay) writeTables(dst []byte, b *Block) {
 	n := len(r.batch)
 	clear(r.mfpStarts)

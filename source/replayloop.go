@@ -11,17 +11,17 @@ import (
 	"ringlet/event/placing"
 )
 
-// omitted is what a catalog leaves out of a file.
+// omitted is what a catalogue leaves out of a file.
 type omitted struct {
-	badRecord *BadRecordError // where the walk ended early; nil in mode Skip
-	// bytes left out directly before each record with skipped > 0, in order
+	badRecord *BadRecordError // the record that ended the walk early; nil with SkipBadRecord
+	// bytes left out directly before each row that has skippedBefore > 0, in order
 	gapBytes []int64
-	// left out behind the last record
+	// left out after the last row
 	tailRecords uint32
 	tailBytes   int64
 }
 
-// closeGap ends what is left out before a row that is kept, and says how many records that is.
+// closeGap ends the gap before a row that is kept, and returns how many records the gap has.
 func (o *omitted) closeGap() uint32 {
 	n := o.tailRecords
 	if n > 0 {
@@ -31,8 +31,8 @@ func (o *omitted) closeGap() uint32 {
 	return n
 }
 
-// replayLoop is what replays of all kinds of files have in common: they go through the rows of a catalog, from the
-// beginning to the end and, with Loop, again.
+// replayLoop is the part that replays of all kinds of files share: they go through the rows of a catalogue from
+// beginning to end and, with Loop, again.
 type replayLoop struct {
 	// immutable after the replay was opened
 	cfg      ReplayConfig
@@ -43,7 +43,7 @@ type replayLoop struct {
 	share
 	maxBlock int
 	maxMEP   int
-	dueTimes []time.Duration // by row: when it is due after the first; nil where nobody asks
+	dueTimes []time.Duration // by row: how long after the first row it is due; nil without PaceAsRecorded
 
 	// owned by the goroutine that calls Next
 	mep         uint64
@@ -51,20 +51,20 @@ type replayLoop struct {
 	nextRow     int    // row of the next event
 	rowOffset   int    // place of the next event in its row
 	batch       []rowStretch
-	nextGap     int  // gaps before at
-	tailCounted bool // what is left out behind the last row was counted in this pass
+	nextGap     int  // gaps before nextRow
+	tailCounted bool // what is left out after the last row was counted in this pass
 	ended       bool // the error of the bad record was given, or Close was called
-	// what the passes before this one took, where times were asked for
+	// how long the passes before this one took, with PaceAsRecorded
 	earlierPasses time.Duration
 
 	// atomic
 	counters counters
 }
 
-// recordedFormat is what a kind of file does.
+// recordedFormat is the part of a replay that depends on the format of its file.
 type recordedFormat interface {
 	rowCount() int
-	// rowAt is how many events a row has, and how many records are left out directly before it.
+	// rowAt returns how many events a row has, and how many records were left out directly before it.
 	rowAt(row int) (events int, skippedBefore uint32)
 	// fill writes the MFPs of the batch to dst, which has room for the largest block, and lists them in b.
 	fill(dst []byte, b *Block) error
@@ -73,13 +73,13 @@ type recordedFormat interface {
 // recordFinder is a format that knows which record stands at an offset of the file.
 type recordFinder interface{ recordAt(offset int64) int64 }
 
-// rowStretch is a number of events of a row.
+// rowStretch is consecutive events of one row.
 type rowStretch struct {
 	row              int32
 	from, eventCount uint16
 }
 
-// begin prepares for blocks of the rows that are known now.
+// begin prepares for blocks, now that the rows of the file are known.
 func (p *replayLoop) begin(format recordedFormat, omit *omitted, d placing.Division) error {
 	p.format, p.omit, p.division, p.share = format, omit, d, newShare(d, p.cfg.RU)
 	p.batch = make([]rowStretch, 0, p.cfg.Packing)
@@ -89,7 +89,7 @@ func (p *replayLoop) begin(format recordedFormat, omit *omitted, d placing.Divis
 	return nil
 }
 
-// needs is what all readout units together need.
+// needs returns what all readout units together need.
 func (p *replayLoop) needs() RunNeeds { return RunNeeds{p.division, p.maxMEP} }
 
 // MaxBlock is the size of the largest block of this RU, in bytes; with Loop, of the largest that can arise.
@@ -140,7 +140,7 @@ func (p *replayLoop) Next(ctx context.Context, dst []byte, b *Block) (err error)
 	return nil
 }
 
-// beginAtMEP passes over the blocks before a MEP.
+// beginAtMEP goes past the blocks before a MEP without reading them.
 func (p *replayLoop) beginAtMEP(ctx context.Context, mep uint64) (err error) {
 	defer p.recoverFault(debug.SetPanicOnFault(true), &err)
 	for p.mep < mep {
@@ -157,7 +157,7 @@ func (p *replayLoop) beginAtMEP(ctx context.Context, mep uint64) (err error) {
 	return nil
 }
 
-// pick fills batch with the stretches of the next block, and gives the number of their events.
+// pick fills batch with the stretches of the next block, and returns the number of their events.
 func (p *replayLoop) pick() int {
 	p.batch = p.batch[:0]
 	n := p.maxEvents()
@@ -191,7 +191,8 @@ func (p *replayLoop) maxEvents() int {
 	return int(min(n, event.EndOfRun-p.nextEvent))
 }
 
-// restart goes back to the beginning, if the replay is to do so. Times go on where this pass ends.
+// restart goes back to the beginning, if the replay repeats its file. The times of the next pass are counted from the
+// end of this pass.
 func (p *replayLoop) restart() bool {
 	if !p.tailCounted {
 		p.tailCounted = true
@@ -207,7 +208,7 @@ func (p *replayLoop) restart() bool {
 	return true
 }
 
-// recoverFault turns a fault in the mapping, of a file that became shorter, into an error. It is deferred.
+// recoverFault turns a fault in the mapping, whose file became shorter, into an error. It is deferred.
 func (p *replayLoop) recoverFault(former bool, err *error) {
 	debug.SetPanicOnFault(former)
 	if fault := recover(); fault != nil {
@@ -224,7 +225,7 @@ func (p *replayLoop) recoverFault(former bool, err *error) {
 	}
 }
 
-// changedError is the error of a record that is no longer what it was at open.
+// changedError returns the error of a record that is not what it was when the file was opened.
 func (p *replayLoop) changedError(record, offset int64, how string) *BadRecordError {
 	return &BadRecordError{
 		File:   p.cfg.Path,
@@ -235,8 +236,8 @@ func (p *replayLoop) changedError(record, offset int64, how string) *BadRecordEr
 	}
 }
 
-// newTooManyError refuses a file that holds more than can be kept in mind.
+// newTooManyError refuses a file with more events than a readout unit can list.
 func newTooManyError(path string) error {
-	return &ConfigError{"input", fmt.Sprintf("%s holds more than the %d events that a readout unit can keep in mind: "+
+	return &ConfigError{"input", fmt.Sprintf("%s holds more than the %d events that a readout unit can list: "+
 		"give events, or a part of the file", path, maxRecords)}
 }

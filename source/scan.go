@@ -9,10 +9,10 @@ import (
 	"ringlet/event"
 )
 
-// maxContainer is the largest container fragment, in bytes: what a u16 can say, in whole words, since banks are padded.
+// maxContainer is the largest container fragment, in bytes: the largest u16 in whole words, since banks are padded.
 const maxContainer = event.MaxFragment &^ 3
 
-// recordRef is where a usable record stands.
+// recordRef says where a usable record stands in the file.
 type recordRef struct {
 	offset        int64
 	fileBytes     uint32 // bytes in the file
@@ -28,12 +28,12 @@ func (r recordRef) fragmentBytes() int { return int(r.payloadBytes) + r.recordBa
 // recordBankBytes is the bytes of the record bank, padded.
 func (r recordRef) recordBankBytes() int { return recordBankSize(int(r.headerBytes), int(r.bankCount)) }
 
-// record is the record as it is to be replayed, without compression: in the mapped file, or in *buf.
+// record returns the record unpacked: in the mapped file, or in *buf if it is compressed.
 func (r recordRef) record(data []byte, buf *[]byte) (event.Record, error) {
 	return event.Record(data[r.offset : r.offset+int64(r.fileBytes)]).Unpacked(buf)
 }
 
-// catalog is what one walk over the file tells: it is the same in every RU that reads the same file.
+// catalog is what one walk over the file learns: every RU that reads the same file has the same.
 type catalog struct {
 	records []recordRef
 	keys    keyTable
@@ -44,22 +44,22 @@ type catalog struct {
 }
 
 // maxRecords is the most usable records of a file: each takes 24 bytes of memory in every readout unit for as long as
-// it replays. maxKeys is the most keys, in the hundred times what a detector has: each takes some 20 bytes.
+// it replays. maxKeys is the most keys, a hundred times as many as a detector has: each takes some 20 bytes.
 const (
 	maxRecords = 1 << 26
 	maxKeys    = 1 << 20
 )
 
-// contextInterval is how much is done between two looks at a context, in bytes of a file: some milliseconds.
+// contextInterval is how many bytes of a file are scanned between two looks at a context: some milliseconds.
 const contextInterval = 4 << 20
 
-// contextPoller asks a context now and then whether to go on.
+// contextPoller checks now and then whether a context has ended.
 type contextPoller struct {
 	ctx         context.Context
 	bytesToPoll int
 }
 
-// advance says why to stop, when n bytes more of a record were done.
+// advance notes that n more bytes were scanned, and returns the cause if the context has ended.
 func (a *contextPoller) advance(n int) error {
 	if a.bytesToPoll -= n + 64; a.bytesToPoll > 0 {
 		return nil
@@ -68,9 +68,9 @@ func (a *contextPoller) advance(n int) error {
 	return context.Cause(a.ctx)
 }
 
-// scanMDF walks the records of data, checks each whole, and learns its keys. It ends at the end of the data, after
-// limit records (if limit > 0), at the first bad record in mode Stop, or with ctx, whose error is then the outcome.
-// file is for the errors.
+// scanMDF walks the records of data, checks each of them, and learns its keys. It ends at the end of the data, after
+// limit records (if limit > 0), at the first bad record with StopAtBadRecord, or with ctx, whose error it returns.
+// file is the name in errors.
 func scanMDF(ctx context.Context, data []byte, file string, limit uint64, mode OnBadRecord) (*catalog, error) {
 	c := &catalog{}
 	walk := event.NewMDFCursor(data, true)
@@ -102,7 +102,8 @@ func scanMDF(ctx context.Context, data []byte, file string, limit uint64, mode O
 	return c, nil
 }
 
-// skipRecord goes past a record that cannot be used; r is it, if it is sound and only not replayable.
+// skipRecord goes past a record that cannot be used; r is nil, or the record if it is valid MDF that cannot be
+// replayed.
 func (c *catalog) skipRecord(walk *event.MDFCursor, r event.Record, look *contextPoller) error {
 	c.tailRecords++
 	if r != nil {
@@ -121,8 +122,8 @@ func (c *catalog) skipRecord(walk *event.MDFCursor, r event.Record, look *contex
 	}
 }
 
-// add takes in a verified record, which has size bytes in the file and is unpacked now, or says why it cannot be
-// replayed.
+// add appends a verified, unpacked record, which has size bytes in the file, to the catalogue, or says why it cannot
+// be replayed.
 func (c *catalog) add(r event.Record, offset int64, size int) error {
 	banks, err := c.keys.addRecord(r)
 	if err != nil {
@@ -142,24 +143,24 @@ func (c *catalog) add(r event.Record, offset int64, size int) error {
 	return nil
 }
 
-// recordBankSize is the room a record bank takes in its fragment, padded (event.AppendRecordBank).
+// recordBankSize is the bytes that a record bank takes in its fragment, padded (event.AppendRecordBank).
 func recordBankSize(header, banks int) int {
 	return roundUpToWord(event.BankHeaderSize + header + 2*banks)
 }
 
-// bankKey identifies a bank over all events: what a cable of the detector carries.
+// bankKey identifies a bank over all events, as a detector's cable does.
 type bankKey struct {
 	Type   event.BankType
 	Source int16
 }
 
-// keyTable numbers the keys in the order of their first appearance. Looking one up is two loads.
+// keyTable numbers the keys in the order of their first appearance. A look-up is two loads.
 type keyTable struct {
 	ids      [256]*[1 << 16]int32 // id+1 by type and source id, 0 for none
 	keys     []bankKey
-	maxBytes []uint32 // by id: most bytes of padded banks it has in one event
+	maxBytes []uint32 // by id: the most bytes of padded banks that the key has in one event
 
-	// scratch of learn
+	// scratch of addRecord
 	sum     []uint32 // by id, zero between calls
 	touched []int32
 }
@@ -173,8 +174,8 @@ func (t *keyTable) id(b event.Bank) int32 {
 	return row[uint16(b.SourceID())] - 1
 }
 
-// addRecord takes in the keys of a record and returns how many banks it has. A record that cannot be replayed leaves no
-// trace.
+// addRecord adds the keys of a record to the table and returns how many banks it has. A record that cannot be replayed
+// leaves the table as it was.
 func (t *keyTable) addRecord(r event.Record) (banks int, err error) {
 	before := len(t.keys)
 	t.touched = t.touched[:0]
@@ -222,7 +223,8 @@ func (t *keyTable) addRecord(r event.Record) (banks int, err error) {
 	return banks, err
 }
 
-// newRangeError is a record of MDF that cannot be replayed: a field of it, at an offset in the record, is too large.
+// newRangeError returns the error of a valid MDF record that cannot be replayed: one of its fields, at an offset in
+// the record, is too large.
 func newRangeError(field string, offset int, reason string, args ...any) error {
 	return &event.FormatError{
 		Format: event.FormatMDF,

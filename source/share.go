@@ -6,20 +6,20 @@ import (
 	"ringlet/event/placing"
 )
 
-// share is the sources of one readout unit, which knows them as its streams, from 0.
+// share is the sources of one readout unit, which numbers them as its streams, from 0.
 type share struct {
 	firstSource, sourceCount int
 }
 
 func newShare(d placing.Division, ru int) share { return share{d.FirstSource(ru), d.SourceCount(ru)} }
 
-// localStream is the stream of a source, if it is one of this share.
+// localStream returns the stream of a source. False: another readout unit has the source.
 func (s share) localStream(source int) (stream int, local bool) {
 	stream = source - s.firstSource
 	return stream, stream >= 0 && stream < s.sourceCount
 }
 
-// check looks at what is known before the file is read.
+// check checks what can be checked before the file is read.
 func (c *ReplayConfig) check() error {
 	if c.Division.Units() == 0 {
 		return checkUnit(c.RU, c.RUs, c.Packing)
@@ -30,7 +30,7 @@ func (c *ReplayConfig) check() error {
 	return checkShape(c.RU, c.Division, c.Packing)
 }
 
-// checkUnits refuses the division of another number of readout units.
+// checkUnits refuses a division for another number of readout units.
 func checkUnits(d placing.Division, rus int) error {
 	if n := d.Units(); n != rus {
 		return &ConfigError{"streams", fmt.Sprintf("the configuration gives the sources of %d readout units, and there "+
@@ -39,8 +39,8 @@ func checkUnits(d placing.Division, rus int) error {
 	return nil
 }
 
-// divide is the division of the sources of a file, or of a list of inputs, called name: the one that is given, or they
-// are spread.
+// divide returns the division of the sources of a file, or of a list of inputs, called name: the configured one, or
+// the sources spread evenly if none is configured.
 func divide(sources, rus int, configured placing.Division, name string) (placing.Division, error) {
 	if configured.Units() == 0 {
 		d := placing.SpreadDivision(sources, rus)
@@ -57,7 +57,7 @@ func divide(sources, rus int, configured placing.Division, name string) (placing
 	return configured, checkUnits(configured, rus)
 }
 
-// emptyDivision is the division of a file without anything that could be replayed.
+// emptyDivision is the division of a file without an event that could be replayed.
 func emptyDivision(c ReplayConfig) placing.Division {
 	if c.Division.Units() == 0 {
 		return placing.EvenDivision(c.RUs, 1)

@@ -10,7 +10,7 @@ import (
 	"ringlet/internal/netyield"
 )
 
-// MFPInfo is where one MFP stands in a block.
+// MFPInfo says where one MFP stands in a block.
 type MFPInfo struct {
 	Source uint16 // global source id
 	Offset int    // bytes from the block's start, a multiple of 4
@@ -28,7 +28,7 @@ type Block struct {
 	MFPs       []MFPInfo
 }
 
-// listMFP lists an MFP that stands at the end of a block in dst, and makes room for the next one.
+// listMFP adds the MFP that stands at the end of a block in dst to the list, and pads dst for the next one.
 func (b *Block) listMFP(dst []byte, source uint16, size int, withCRC bool) {
 	m := MFPInfo{Source: source, Offset: b.Size, Size: size}
 	if withCRC {
@@ -51,12 +51,12 @@ type Source interface {
 	MaxBlock() int
 	// Stats returns the counters so far.
 	Stats() Stats
-	// Close releases what the source holds. It may be called twice.
+	// Close releases the memory and files of the source. It may be called twice.
 	Close() error
 }
 
-// bufferTooSmallError says that dst of a call to Next is smaller than MaxBlock: a mistake of the caller, nothing was
-// consumed.
+// bufferTooSmallError says that dst of a call to Next is smaller than MaxBlock: a mistake of the caller. Next has
+// consumed nothing.
 type bufferTooSmallError struct{ Have, Need int }
 
 func (e *bufferTooSmallError) Error() string {
@@ -71,7 +71,7 @@ type ConfigError struct {
 
 func (e *ConfigError) Error() string { return fmt.Sprintf("source: %s: %s", e.Field, e.Reason) }
 
-// checkShape looks at what every kind of source has in common.
+// checkShape checks the parameters that every kind of source has.
 func checkShape(ru int, d placing.Division, packing int) error {
 	if err := d.Check(); err != nil {
 		return &ConfigError{"streams", err.Error()}
@@ -79,7 +79,7 @@ func checkShape(ru int, d placing.Division, packing int) error {
 	return checkUnit(ru, d.Units(), packing)
 }
 
-// checkUnit is checkShape where nobody knows the sources yet.
+// checkUnit is checkShape without the division, before the number of sources is known.
 func checkUnit(ru, rus, packing int) error {
 	switch {
 	case rus < 1 || rus > maxSources:
@@ -92,9 +92,8 @@ func checkUnit(ru, rus, packing int) error {
 	return nil
 }
 
-// A BufferStrip is memory for the parts of consecutive blocks: retention buffers of Stride bytes, one behind the other.
-// A part is a placing.Entry for each MFP and behind them the block, as it goes into a slot whose windows are
-// pre-granted.
+// A BufferStrip is memory for the parts of consecutive blocks: retention buffers of Stride bytes, one after the other.
+// A part is a placing.Entry for each MFP, then the block, as it goes into a slot whose windows are pre-granted.
 type BufferStrip struct {
 	Mem    []byte
 	Stride int // bytes of a buffer, at least placing.PartSize of the sources and MaxBlock
@@ -102,7 +101,7 @@ type BufferStrip struct {
 
 // A BlockRun is a number of consecutive blocks.
 type BlockRun struct {
-	MEP    uint64 // of the first
+	MEP    uint64 // of the first block
 	Blocks int
 	Events uint64 // in all of them
 }
@@ -110,13 +109,13 @@ type BlockRun struct {
 // BatchSource is a Source that gives many blocks in one call.
 type BatchSource interface {
 	Source
-	// NextBlocks writes the next blocks, at least one and at most len(sizes), each to a buffer of its own as a part, and
-	// the parts' sizes to sizes. Errors are those of Next; what came before one is in the Run all the same. It may give
-	// less than it was asked for.
+	// NextBlocks writes the next blocks, at least one and at most len(sizes), each as a part to a buffer of its own, and
+	// the parts' sizes to sizes. It may write fewer than len(sizes). Errors are those of Next; with an error, BlockRun
+	// still counts the blocks before it.
 	NextBlocks(ctx context.Context, s BufferStrip, sizes []uint32) (BlockRun, error)
 }
 
-// AsBatchSource gives src the method NextBlocks, if it has none, by its Next. streams is the number of MFPs in each
+// AsBatchSource returns src, with NextBlocks built on its Next if it has none. streams is the number of MFPs in each
 // block.
 func AsBatchSource(src Source, streams int) BatchSource {
 	if m, ok := src.(BatchSource); ok {
@@ -131,7 +130,7 @@ type blockByBlock struct {
 	block       Block // scratch
 }
 
-// NextBlocks gives one block at a time: the source may wait before each.
+// NextBlocks returns one block at a time, since the source may wait before each of them.
 func (o *blockByBlock) NextBlocks(ctx context.Context, s BufferStrip, sizes []uint32) (BlockRun, error) {
 	b := &o.block
 	if err := o.Next(ctx, s.Mem[o.entriesSize:s.Stride], b); err != nil {
@@ -147,11 +146,12 @@ func (o *blockByBlock) NextBlocks(ctx context.Context, s BufferStrip, sizes []ui
 	return BlockRun{MEP: b.MEP, Blocks: 1, Events: uint64(b.Events)}, nil
 }
 
-// yieldBytes is how many bytes are generated before others may run. A process that shares its only processor with the
-// network must let that go on; where nobody waits it costs 0.1 µs in 10 (see pattern.FillMFP).
+// yieldBytes is how many bytes NextBlocks generates before other goroutines may run: a process that shares its only
+// processor with the network must let the network run. If no goroutine waits, a yield costs 0.1 µs in 10 (see
+// pattern.FillMFP).
 const yieldBytes = 64 << 10
 
-// nextSpan is what the next block covers; io.EOF when there is none.
+// nextSpan returns the first event of the next block and the number of its events; io.EOF after the last block.
 func (g *Generator) nextSpan() (first, n uint64, err error) {
 	first, n = g.mep*uint64(g.cfg.Packing), uint64(g.cfg.Packing)
 	if g.cfg.Events > 0 {
@@ -166,7 +166,7 @@ func (g *Generator) nextSpan() (first, n uint64, err error) {
 	return first, n, nil
 }
 
-// NextBlocks generates as many blocks as sizes has room for, unless the events end before. It allocates nothing.
+// NextBlocks generates len(sizes) blocks, or fewer at the end of the events. It allocates nothing.
 func (g *Generator) NextBlocks(ctx context.Context, s BufferStrip, sizes []uint32) (BlockRun, error) {
 	if err := g.checkStrip(ctx, s, len(sizes)); err != nil {
 		return BlockRun{}, err
@@ -213,10 +213,10 @@ func (g *Generator) checkStrip(ctx context.Context, s BufferStrip, n int) error 
 	return nil
 }
 
-// mfpTally is what a Run adds to the counters.
+// mfpTally is the MFPs, and their bytes, that one NextBlocks adds to the counters.
 type mfpTally struct{ mfps, bytes uint64 }
 
-// fillPart generates the MFPs of n events from event first into a buffer, with their entries before them.
+// fillPart generates the MFPs of n events from event first into a buffer, after their entries.
 func (g *Generator) fillPart(buffer []byte, first uint64, n int, sum *mfpTally) (int, error) {
 	together := g.cfg.CRC && (g.rotation != nil || g.maxBlock <= maxBatchedSumBytes)
 	at := g.streams * placing.EntrySize
@@ -236,11 +236,11 @@ func (g *Generator) fillPart(buffer []byte, first uint64, n int, sum *mfpTally) 
 	return at, nil
 }
 
-// maxBatchedSumBytes is how large a block may be, in bytes, for its MFPs to have their CRCs side by side once all of
-// them are there: they are in the first-level cache still.
+// maxBatchedSumBytes is the largest block, in bytes, whose MFPs get their CRCs together after all of them are written:
+// the MFPs are still in the first-level cache then.
 const maxBatchedSumBytes = 8 << 10
 
-// partSums computes the CRCs of a part's MFPs side by side. It is scratch, for one part after the other.
+// partSums computes the CRCs of a part's MFPs together. It is scratch memory, used for one part after the other.
 type partSums struct {
 	pieces [][]byte
 	sums   []uint32
@@ -250,7 +250,7 @@ func newPartSums(streams int) partSums {
 	return partSums{make([][]byte, streams), make([]uint32, streams)}
 }
 
-// writeEntry writes entry i of a part whose MFP stands at that offset of its buffer.
+// writeEntry writes entry i of a part, whose MFP stands at offset at of the buffer.
 func (p *partSums) writeEntry(buffer []byte, i, at int, e placing.Entry) {
 	placing.PutEntry(buffer, i, e)
 	p.pieces[i] = buffer[at : at+int(e.Size)]

@@ -12,8 +12,8 @@ func (r *Replay) split(dst []byte, b *Block) error {
 	return nil
 }
 
-// splitRecord does one record. What the file says now is held against what it said at open, so that a file changed in
-// between cannot make a bank land outside its fragment.
+// splitRecord copies one record. It compares the file with what the catalogue learnt at open, so that a file changed
+// in between cannot make a bank land outside its fragment.
 func (r *Replay) splitRecord(dst []byte, b *Block, index int) error {
 	ref := r.cat.records[index]
 	record, err := ref.record(r.file.data, &r.unpacked)
@@ -23,7 +23,7 @@ func (r *Replay) splitRecord(dst []byte, b *Block, index int) error {
 	ends, stops := r.nextOffsets, r.currentEnds
 	withBank := r.cfg.RU == 0
 	bankAt := ends[0]
-	for _, p := range r.fragmentsOf(index) { // no other stream has room
+	for _, p := range r.fragmentsOf(index) { // the other streams' fragments have size 0
 		stops[p.stream] += int(p.size)
 	}
 	if withBank {
@@ -69,7 +69,7 @@ func (r *Replay) splitRecord(dst []byte, b *Block, index int) error {
 	return nil
 }
 
-// recordAt is the index in the file of the record at an offset; no record, if it is not known.
+// recordAt returns the index in the file of the record at an offset; event.NoRecord before the file is scanned.
 func (r *Replay) recordAt(offset int64) int64 {
 	if r.cat == nil {
 		return event.NoRecord
@@ -81,12 +81,12 @@ func (r *Replay) recordAt(offset int64) int64 {
 	return r.recordIndex(n - 1)
 }
 
-// recordChanged is the error of a record, by its index in the catalog.
+// recordChanged returns the error of a record that is not what it was at open; index is its place in the catalogue.
 func (r *Replay) recordChanged(index int) error {
 	return r.changedError(r.recordIndex(index), r.cat.records[index].offset, "its banks are not those found at open")
 }
 
-// recordIndex is the index in the file of the record with the given index in the catalog.
+// recordIndex returns the index in the file of the record with the given index in the catalogue.
 func (r *Replay) recordIndex(index int) int64 {
 	record := int64(index)
 	for _, before := range r.cat.records[:index+1] {

@@ -1,12 +1,13 @@
 package source
 
-// fragmentStage holds fragments of one live source between its feed and a block: a ring of bytes, and a ring of what is
-// in it. Fragments enter in the order in which they came and are freed in any.
+// fragmentStage holds fragments of one live source between its feed and a block: a ring buffer of bytes, and a ring of
+// entries that describe the fragments in it. Fragments enter in the order in which they came and are freed in any
+// order.
 //
 //	mem     ──┤tail ─── bytes of fragments ───┤head ──   positions only grow; that of a byte is its index mod len(mem)
 //	entries ──┤first ──────────────────────── ┤last ──
 //
-// What was reserved is written by the goroutine that reserved it; everything else is guarded by the caller's lock.
+// The goroutine that reserved a fragment writes its bytes; the caller's lock guards everything else.
 type fragmentStage struct {
 	mem         []byte
 	head, tail  uint64
@@ -19,7 +20,7 @@ type stageEntry struct {
 	freed      bool
 }
 
-// newStage makes room for so many bytes and fragments; entries is a power of two.
+// newStage returns a stage for so many bytes and fragments; entries is a power of two.
 func newStage(bytes, entries int) fragmentStage {
 	return fragmentStage{mem: make([]byte, bytes), entries: make([]stageEntry, entries)}
 }
@@ -28,7 +29,7 @@ func (s *fragmentStage) entry(ref uint64) *stageEntry {
 	return &s.entries[ref&uint64(len(s.entries)-1)]
 }
 
-// reserve makes room for a fragment. False: there is none now.
+// reserve reserves the bytes of a fragment. False: there is no room now.
 func (s *fragmentStage) reserve(size int) (ref uint64, space []byte, ok bool) {
 	at, length := s.head, uint64(len(s.mem))
 	if off := at % length; off+uint64(size) > length {
@@ -44,14 +45,14 @@ func (s *fragmentStage) reserve(size int) (ref uint64, space []byte, ok bool) {
 	return ref, s.bytes(ref), true
 }
 
-// bytes are those of a fragment.
+// bytes returns the bytes of a fragment.
 func (s *fragmentStage) bytes(ref uint64) []byte {
 	e := s.entry(ref)
 	off := e.start % uint64(len(s.mem))
 	return s.mem[off : off+e.end-e.start]
 }
 
-// free gives the room of a fragment back.
+// free frees a fragment. The stage reuses its bytes once all fragments that entered before are free, too.
 func (s *fragmentStage) free(ref uint64) {
 	s.entry(ref).freed = true
 	for s.first < s.last && s.entry(s.first).freed {

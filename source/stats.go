@@ -15,12 +15,12 @@ type Stats struct {
 	PaceLostEvents uint64 `count:"pace_lost" help:"events that --rate allowed and that the unit was too slow for"`
 }
 
-// counters is Stats as it is written: by the goroutine that calls Next, read by any.
+// counters is Stats while it is counted: the goroutine that calls Next writes it, and any goroutine reads it.
 type counters struct {
 	blocks, mfps, events, bytes, skippedRecords, skippedBytes, loops atomic.Uint64
 }
 
-// countBlock counts a block that is about to be returned.
+// countBlock counts a block that Next is about to return.
 func (c *counters) countBlock(b *Block) {
 	bytes := 0
 	for i := range b.MFPs {
@@ -32,7 +32,7 @@ func (c *counters) countBlock(b *Block) {
 	c.bytes.Add(uint64(bytes))
 }
 
-// countRun counts a run of blocks.
+// countRun counts the blocks that one NextBlocks returns.
 func (c *counters) countRun(r BlockRun, sum *mfpTally) {
 	c.blocks.Add(uint64(r.Blocks))
 	c.mfps.Add(sum.mfps)

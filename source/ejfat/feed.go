@@ -24,39 +24,39 @@ import (
 	"ringlet/source/live"
 )
 
-// maxReadDatagrams is how many datagrams are read before fragments are handed out: enough that a wake-up is worth it.
+// maxReadDatagrams is how many datagrams are read before fragments are handed out, so that one wake-up serves many.
 const maxReadDatagrams = 256
 
-// socketBufferBytes is what is asked of the kernel for datagrams in waiting, bytes.
+// socketBufferBytes is the receive buffer that the feed asks the kernel for.
 const socketBufferBytes = 8 << 20
 
-// feed is a socket and the reassembly of what comes to it. It implements live.Feed.
+// feed is a socket and the reassembly of the datagrams that come to it. It implements live.Feed.
 type feed struct {
 	// immutable
 	set        live.FeedSettings
 	socket     *net.UDPConn
 	raw        syscall.RawConn
-	drainBound func(fd uintptr) bool // bound once: a closure a call would be garbage
+	drainBound func(fd uintptr) bool // drain, bound once: a closure for each call would be garbage
 	datagram   []byte                // room for the largest datagram
 
-	// owned by who calls Next
+	// owned by the goroutine that calls Next
 	reassembly     *reassembly
 	dataID         identity
-	allowedSenders []netip.Prefix  // senders; nil: everybody
-	watched        context.Context // whose end interrupts a wait
+	allowedSenders []netip.Prefix  // senders; nil: every host
+	watched        context.Context // the end of this context interrupts a wait
 	unwatch        func() bool
 	readErr        error // of the last read
 	logLimiter     connlimit.LogLimiter
 
 	mu      sync.Mutex // guards what follows
 	stats   live.Stats
-	refusal error // of the latest refusal
+	refusal error // why the latest packet was refused
 }
 
-// identity is the data id of the segments that a feed takes.
+// identity is the data id of the segments that a feed accepts.
 type identity struct {
 	id    uint16
-	known bool // configured, or that of the first segment
+	known bool // configured, or learnt from the first segment
 }
 
 // addressError says what is wrong with the address of an input.
@@ -68,10 +68,10 @@ func (e *addressError) Error() string {
 
 func (e *addressError) describe() string {
 	return e.Reason + "; say udp:ADDRESS:PORT, or udp:ADDRESS:PORT/ID for one data id, and ?allow=10.0.0.0/8,192.0.2.7 " +
-		"behind it for who may send"
+		"after it for the hosts that may send"
 }
 
-// parseAddress takes an address apart: where to listen, the data id if there is one, and who may send.
+// parseAddress splits an address into where to listen, the data id if there is one, and which hosts may send.
 func parseAddress(text string) (where string, ids identity, allow []netip.Prefix, err error) {
 	where, query, hasQuery := strings.Cut(text, "?")
 	if hasQuery {
@@ -94,14 +94,14 @@ func parseAddress(text string) (where string, ids identity, allow []netip.Prefix
 	return where, ids, allow, nil
 }
 
-// maxAllowed bounds the list of who may send: each packet is held against all of it.
+// maxAllowed bounds the list of hosts that may send: the feed compares each packet's sender with all of it.
 const maxAllowed = 64
 
-// parseAllow reads allow= with addresses and prefixes.
+// parseAllow parses allow= with its addresses and prefixes.
 func parseAllow(query string) (allow []netip.Prefix, err error) {
 	list, ok := strings.CutPrefix(query, "allow=")
 	if !ok {
-		return nil, fmt.Errorf("%q is nothing that can be asked for", query)
+		return nil, fmt.Errorf("%q is no option of this input: the only one is allow=", query)
 	}
 	for one := range strings.SplitSeq(list, ",") {
 		prefix, err := netip.ParsePrefix(one)
@@ -116,24 +116,24 @@ func parseAllow(query string) (allow []netip.Prefix, err error) {
 	return allow, nil
 }
 
-// Check says why nobody could listen at an address, whatever the host.
+// Check says why the address cannot be listened at, whatever the host.
 func Check(text string) error {
 	_, _, _, err := parseAddress(text)
 	var wrong *addressError
 	if errors.As(err, &wrong) {
-		return errors.New(wrong.describe()) // who asks names the input
+		return errors.New(wrong.describe()) // the caller names the input
 	}
 	return err
 }
 
-// HostPort is the HOST:PORT of an address.
+// HostPort returns the HOST:PORT of an address.
 func HostPort(text string) string {
 	where, _, _ := strings.Cut(text, "?")
 	where, _, _ = strings.Cut(where, "/")
 	return where
 }
 
-// Open listens where the settings say. The feed never ends by itself: UDP has no end.
+// Open listens at the address of the settings. The feed never ends by itself: UDP has no end.
 func Open(_ context.Context, set live.FeedSettings) (live.Feed, error) {
 	where, ids, allow, err := parseAddress(set.Address)
 	if err != nil {
@@ -164,13 +164,13 @@ func Open(_ context.Context, set live.FeedSettings) (live.Feed, error) {
 	f.drainBound = f.drain
 	set.Log.Info("a source listens", "input", set.Name, "address", socket.LocalAddr().String())
 	if allow == nil && !address.IsLocalOnly(socket.LocalAddr()) {
-		set.Log.Warn("whoever reaches this address can send to the input: put ?allow=10.0.0.0/8, say, behind the address, "+
-			"or listen on loopback", "input", set.Name, "address", socket.LocalAddr().String())
+		set.Log.Warn("any host that reaches this address can send to the input: put ?allow=10.0.0.0/8, say, after the "+
+			"address, or listen on loopback", "input", set.Name, "address", socket.LocalAddr().String())
 	}
 	return f, nil
 }
 
-// Next implements live.Feed. It allocates nothing, but memory for fragments that are larger than those before.
+// Next implements live.Feed. It allocates only memory for fragments that are larger than those before.
 func (f *feed) Next(ctx context.Context, dst []live.Fragment) (int, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -183,7 +183,7 @@ func (f *feed) Next(ctx context.Context, dst []live.Fragment) (int, error) {
 		if err := f.socket.SetReadDeadline(time.Now().Add(partialTimeout)); err != nil {
 			return 0, f.socketError(err)
 		}
-		if err := ctx.Err(); err != nil { // its end may have set the deadline before this did
+		if err := ctx.Err(); err != nil { // ctx may have ended before this call set the deadline anew
 			return 0, err
 		}
 		f.readErr = nil
@@ -196,7 +196,7 @@ func (f *feed) Next(ctx context.Context, dst []live.Fragment) (int, error) {
 	}
 }
 
-// watch has the end of ctx interrupt a wait.
+// watch makes the end of ctx interrupt a wait.
 func (f *feed) watch(ctx context.Context) {
 	if f.watched == ctx {
 		return
@@ -212,7 +212,8 @@ func (f *feed) socketError(err error) error {
 	return fmt.Errorf("input %s: the socket cannot be read: %w", f.set.Name, err)
 }
 
-// drain reads what is there. It says whether there was anything, or the socket is broken; where not, the caller waits.
+// drain reads the datagrams that are in the socket. True: it read some, or the socket failed. False: the runtime waits
+// until the socket is readable.
 func (f *feed) drain(fd uintptr) bool {
 	now := time.Now()
 	for i := range maxReadDatagrams {
@@ -233,8 +234,8 @@ func (f *feed) drain(fd uintptr) bool {
 	return true
 }
 
-// receive reads one datagram. The error is a *strangerError where its sender may not send; where everybody may, nothing
-// is allocated.
+// receive reads one datagram. The error is a *strangerError if its sender may not send. Without a list of senders it
+// allocates nothing.
 func (f *feed) receive(fd int) (int, error) {
 	if f.allowedSenders == nil {
 		return unix.Read(fd, f.datagram)
@@ -256,7 +257,7 @@ func (f *feed) receive(fd int) (int, error) {
 	return n, nil
 }
 
-// strangerError says that a datagram is of somebody who may not send.
+// strangerError says that a host sent a datagram that is not on the list of senders.
 type strangerError struct{ from netip.Addr }
 
 func (e *strangerError) Error() string {
@@ -268,13 +269,13 @@ func isStranger(err error) bool {
 	return errors.As(err, &e)
 }
 
-// handlePacket takes one datagram.
+// handlePacket gives one datagram to the reassembly.
 func (f *feed) handlePacket(b []byte, now time.Time) {
 	if ejfat.IsSync(b) {
 		if _, err := ejfat.ParseSync(b); err != nil {
 			f.refuse(err)
 		}
-		return // a load balancer's matter
+		return // a message for load balancers only
 	}
 	s, err := ejfat.ParseSegment(b)
 	if err == nil && f.dataID.known && s.DataID != f.dataID.id {
@@ -302,14 +303,14 @@ func (f *feed) handlePacket(b []byte, now time.Time) {
 	}
 }
 
-// idError says that a segment is another source's.
+// idError says that a segment belongs to another source.
 type idError struct{ got, want uint16 }
 
 func (e *idError) Error() string {
 	return fmt.Sprintf("a segment has data id %d, and this input is for %d", e.got, e.want)
 }
 
-// segmentError says that a segment does not fit to its fragment.
+// segmentError says that a segment contradicts other segments of its fragment, or is too large.
 type segmentError struct {
 	event          uint64
 	offset, length uint32
@@ -325,7 +326,7 @@ func (e *segmentError) Error() string {
 		e.offset, e.length, e.event)
 }
 
-// refuse counts a packet that breaks the format, and tells of some.
+// refuse counts a packet that breaks the format, and logs some of them.
 func (f *feed) refuse(err error) {
 	f.reassembly.stats.refused++
 	f.reportRefusal(err)
@@ -340,7 +341,7 @@ func (f *feed) reportRefusal(err error) {
 	}
 }
 
-// handOut hands out what is whole.
+// handOut hands out the fragments that are complete.
 func (f *feed) handOut(dst []live.Fragment) int {
 	n, size := 0, 0
 	for n < len(dst) {
@@ -361,7 +362,7 @@ func (f *feed) handOut(dst []live.Fragment) int {
 	return n
 }
 
-// publishStats copies the counters of the reassembly to where any goroutine may read them.
+// publishStats copies the counters of the reassembly to stats, which any goroutine may read.
 func (f *feed) publishStats() {
 	c := &f.reassembly.stats
 	f.mu.Lock()
@@ -372,13 +373,13 @@ func (f *feed) publishStats() {
 // ReleaseFragments implements live.Feed.
 func (f *feed) ReleaseFragments(n int) { f.reassembly.release(n) }
 
-// SetResumeEvent implements live.Feed: a sender hears nothing.
+// SetResumeEvent implements live.Feed: UDP has no way back to the sender.
 func (f *feed) SetResumeEvent(uint64) {}
 
-// ReportGivenUp implements live.Feed: a sender hears nothing.
+// ReportGivenUp implements live.Feed: UDP has no way back to the sender.
 func (f *feed) ReportGivenUp(uint64, uint64, live.Fault) {}
 
-// SetSafeBelow implements live.Feed. Nobody waits for it: UDP has no acknowledgement.
+// SetSafeBelow implements live.Feed: UDP has no acknowledgement.
 func (f *feed) SetSafeBelow(uint64) {}
 
 // Stats implements live.Feed.

@@ -7,13 +7,13 @@ import (
 	"ringlet/event/ejfat"
 )
 
-// Limits of what a socket's senders can make the reassembly hold.
+// Limits of the memory that senders can make the reassembly hold.
 const (
 	maxHeldBytes     = 32 << 20 // bytes of memory for fragments
-	maxCompleted     = 1 << 14  // fragments that are whole and not done with
-	maxPartials      = 1 << 10  // fragments of which a part is here
-	maxRanges        = 64       // stretches of bytes of such a fragment
-	rememberedEvents = 1 << 13  // events that are over, of which parts may still come
+	maxCompleted     = 1 << 14  // fragments that are complete and not released
+	maxPartials      = 1 << 10  // fragments of which some bytes are missing
+	maxRanges        = 64       // byte ranges of such a fragment
+	rememberedEvents = 1 << 13  // events that are over and whose segments may still come
 )
 
 // partialTimeout is how long the rest of a fragment may take after its first segment.
@@ -25,33 +25,33 @@ type segmentVerdict uint8
 const (
 	segmentStored    segmentVerdict = iota // its bytes are new
 	segmentCompletes                       // with it a fragment is whole
-	segmentRepeated                        // its bytes are here, or the fragment is over
-	segmentRefused                         // it contradicts what is here, or is too large
+	segmentRepeated                        // its bytes came before, or the fragment is over
+	segmentRefused                         // it contradicts earlier segments, or is too large
 	segmentDropped                         // there is no room for its fragment, which is lost
 )
 
-// byteRange is a stretch of bytes [from, to).
+// byteRange is the bytes [from, to) of a fragment.
 type byteRange struct{ from, to uint32 }
 
-// partialFragment is a fragment of which some bytes are here.
+// partialFragment is a fragment of which some bytes may be missing.
 type partialFragment struct {
 	event   uint64
 	started time.Time   // when its first segment came
 	data    []byte      // as long as the fragment
-	ranges  []byteRange // what is here, in order, without touching each other
+	ranges  []byteRange // bytes that have come, in order; no two ranges touch
 }
 
 // reassembly puts the segments of one source together. It has no I/O and no clock.
 type reassembly struct {
 	byEvent   map[uint64]*partialFragment
-	pending   []*partialFragment // in the order of their first segments; those that are whole leave at once
+	pending   []*partialFragment // in the order of their first segments; complete ones leave at once
 	spare     []*partialFragment
 	heldBytes int // bytes of all partials' memory, spare ones included
-	// whole, in the order in which they became so: handed out and not done, then the others
+	// in the order of completion: first those handed out and not released, then the others
 	completedFragments []*partialFragment
-	handedOutCount     int // of completed, how many Next has given
+	handedOutCount     int // how many of completedFragments Next has returned
 
-	// numbers + 1 of events that were whole or given up, the latest of each remainder
+	// event number + 1 of events that were complete or given up, the latest for each number mod rememberedEvents
 	finishedEvents [rememberedEvents]uint64
 	stats          struct{ lost, refused, repeated uint64 }
 }
@@ -60,7 +60,7 @@ func newReassembly() *reassembly {
 	return &reassembly{byEvent: map[uint64]*partialFragment{}}
 }
 
-// addSegment puts a segment where it belongs.
+// addSegment adds a segment to its fragment, and counts it.
 func (r *reassembly) addSegment(s ejfat.Segment, now time.Time) segmentVerdict {
 	v := r.storeSegment(s, now)
 	switch v {
@@ -99,9 +99,9 @@ func (r *reassembly) storeSegment(s ejfat.Segment, now time.Time) segmentVerdict
 	return v
 }
 
-// startPartial makes a partial for the fragment of a segment; nil says that there is no room. The oldest one makes room
-// for the newest, whole fragments do not: whoever took them is late, and what comes is lost as it would be in the
-// socket.
+// startPartial makes a partial for the fragment of a segment; nil says that there is no room. The oldest partial is
+// given up to make room for the newest. Complete fragments are not: if the consumer is late with them, new fragments
+// are lost, as they would be in the buffer of the socket.
 func (r *reassembly) startPartial(s ejfat.Segment, now time.Time) *partialFragment {
 	if len(r.pending) == maxPartials {
 		r.giveUp(r.pending[0])
@@ -140,7 +140,7 @@ func (r *reassembly) startPartial(s ejfat.Segment, now time.Time) *partialFragme
 	return p
 }
 
-// add enters a stretch that came. It may touch others and not overlap them in part.
+// add adds a range that has come. It may touch other ranges; if it overlaps some in part, it is refused.
 func (p *partialFragment) add(n byteRange) segmentVerdict {
 	if len(p.data) == 0 {
 		return segmentCompletes
@@ -150,7 +150,7 @@ func (p *partialFragment) add(n byteRange) segmentVerdict {
 		i++
 	}
 	switch {
-	case i < len(p.ranges) && p.ranges[i].to == n.from: // it goes on from the one before
+	case i < len(p.ranges) && p.ranges[i].to == n.from: // it continues the range before
 		if i+1 < len(p.ranges) && p.ranges[i+1].from < n.to {
 			return p.overlap(n, i+1)
 		}
@@ -176,7 +176,7 @@ func (p *partialFragment) add(n byteRange) segmentVerdict {
 	return segmentStored
 }
 
-// overlap judges a stretch of which some bytes are in range i: a sender that repeats a segment repeats all of it.
+// overlap judges a range of which some bytes are in range i: a sender that repeats a segment repeats all of it.
 func (p *partialFragment) overlap(n byteRange, i int) segmentVerdict {
 	if p.ranges[i].from <= n.from && n.to <= p.ranges[i].to {
 		return segmentRepeated
@@ -184,7 +184,7 @@ func (p *partialFragment) overlap(n byteRange, i int) segmentVerdict {
 	return segmentRefused
 }
 
-// removePending takes a partial out of those that wait for the rest, and remembers its event.
+// removePending removes a partial from those that wait for missing bytes, and remembers its event.
 func (r *reassembly) removePending(p *partialFragment) {
 	delete(r.byEvent, p.event)
 	for i, o := range r.pending {
@@ -201,21 +201,21 @@ func (r *reassembly) markFinished(event uint64) {
 	r.finishedEvents[event%rememberedEvents] = event + 1
 }
 
-// giveUp lets go of a partial whose rest did not come.
+// giveUp gives up a partial whose missing bytes did not come.
 func (r *reassembly) giveUp(p *partialFragment) {
 	r.removePending(p)
 	r.stats.lost++
 	r.spare = append(r.spare, p)
 }
 
-// expire gives up the partials whose rest takes too long.
+// expire gives up the partials that are incomplete for too long.
 func (r *reassembly) expire(now time.Time) {
 	for len(r.pending) > 0 && now.Sub(r.pending[0].started) >= partialTimeout {
 		r.giveUp(r.pending[0])
 	}
 }
 
-// nextCompleted is the next fragment that is whole and was not given.
+// nextCompleted returns the next complete fragment that was not handed out.
 func (r *reassembly) nextCompleted() (*partialFragment, bool) {
 	if r.handedOutCount == len(r.completedFragments) {
 		return nil, false
@@ -224,7 +224,7 @@ func (r *reassembly) nextCompleted() (*partialFragment, bool) {
 	return r.completedFragments[r.handedOutCount-1], true
 }
 
-// release takes back the first n fragments that were given.
+// release frees the first n fragments that were handed out.
 func (r *reassembly) release(n int) {
 	n = min(n, r.handedOutCount)
 	r.spare = append(r.spare, r.completedFragments[:n]...)

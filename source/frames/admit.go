@@ -7,12 +7,13 @@ import (
 	"ringlet/source/live"
 )
 
-// runState is what a feed knows of its run: what is there, and who is attached. The zero value is a run that begins.
+// runState is what a feed knows of its run: which fragments are there, and which front-end is attached. The zero value
+// is the beginning of a run.
 type runState struct {
-	attachedFrontend string // name of the front-end that is attached, and where it is; empty: none
-	acceptedBelow    uint64 // behind the highest number that the consumer has taken and accepted
+	attachedFrontend string // name and place of the attached front-end; empty: none is
+	acceptedBelow    uint64 // the consumer has accepted fragments up to this number, exclusive
 	safeBelow        uint64 // all fragments of events below have their outcome
-	// where given up: the lowest event that a front-end of the first version must not take for safe
+	// with isHeldBack: the lowest event that a front-end of version 1 must not take for safe
 	heldBackFrom uint64
 	isHeldBack   bool
 	givenUp      givenUpRanges // of the whole run
@@ -20,10 +21,10 @@ type runState struct {
 	endEvent     uint64
 }
 
-// resumeFrom is the event number from which a front-end is asked to send: all below are there, or have their outcome.
-// waiting are the numbers of fragments that are there and that the consumer has not judged, in their order. One that
-// leaves out numbers counts if the next one stands close behind it; else it may be wrong, and Ringlet asks again for
-// what it has: that does no harm.
+// resumeFrom returns the event from which a front-end is asked to send: all fragments below are there, or have their
+// outcome. waiting are the events of fragments that are there and not judged by the consumer yet, in their order. A
+// fragment whose number leaves others out counts if the next one stands close after it; otherwise the number may be
+// wrong, and Ringlet asks again for fragments that it has, which does no harm.
 func (s *runState) resumeFrom(waiting []uint64) uint64 {
 	from := max(s.acceptedBelow, s.safeBelow)
 	for i, e := range waiting {
@@ -35,24 +36,25 @@ func (s *runState) resumeFrom(waiting []uint64) uint64 {
 	return from
 }
 
-// maxProvenGap is how many numbers a front-end may leave out between fragments of which one proves the other.
+// maxProvenGap is how many numbers a front-end may leave out between two fragments for the second to confirm the
+// first.
 const maxProvenGap = 1024
 
-// noteGivenUp notes that a front-end's fragments were given up.
+// noteGivenUp notes a range of events whose fragments were given up.
 func (s *runState) noteGivenUp(x givenUpRange) {
 	if x.from >= x.to {
 		return
 	}
 	s.givenUp.add(x)
 	if x.reason == reasonRepeat || x.from < s.safeBelow && x.reason == reasonBackwards {
-		return // the event has its fragment
+		return // the event has another copy of the fragment
 	}
 	if !s.isHeldBack || x.from < s.heldBackFrom {
 		s.isHeldBack, s.heldBackFrom = true, x.from
 	}
 }
 
-// ackFor is what a front-end of a version is told to be safe.
+// ackFor returns the event below which a front-end of that version is told that all is safe.
 func (s *runState) ackFor(version uint8) uint64 {
 	safe := s.safeBelow
 	if s.ended {
@@ -64,7 +66,7 @@ func (s *runState) ackFor(version uint8) uint64 {
 	return safe
 }
 
-// answerHello says how a front-end's hello is answered. from is where it would resume.
+// answerHello returns the answer to a front-end's hello. from is the event at which the front-end is to resume.
 func (s *runState) answerHello(h hello, set *live.FeedSettings, from uint64) answer {
 	refuse := func(c answerCode, format string, args ...any) answer {
 		return answer{Code: c, Sentence: fmt.Sprintf(format, args...)}
@@ -95,19 +97,19 @@ func (s *runState) answerHello(h hello, set *live.FeedSettings, from uint64) ans
 	}
 }
 
-// frameVerdict is what becomes of a frame.
+// frameVerdict says what is done with a frame.
 type frameVerdict uint8
 
 const (
-	frameHandOut frameVerdict = iota // hand it out
-	frameDiscard                     // it is there already
-	frameEndRun                      // the run is over
+	frameHandOut frameVerdict = iota // hand the fragment out
+	frameDiscard                     // the fragment is there already
+	frameEndRun                      // the front-end has declared the end of its run
 )
 
-// judgeFrame says what becomes of a frame of a front-end that was asked to resume at from. What stands below is there;
-// so is what waiting has, which a front-end that resumes may send again. What follows is handed out in
-// the order in which it comes, even where its number runs backwards: the core of package live judges numbers. So does
-// it with numbers above the end: that one of them was wrong is no reason to refuse the end.
+// judgeFrame says what is done with a frame of a front-end that was asked to resume at from. Fragments below from are
+// there already, and so are those in waiting, which a front-end that resumes may send again. All others are handed out
+// in the order in which they come, even if the numbers run backwards: the core of package live judges numbers. It also
+// judges numbers above the declared end: one wrong number before is no reason to refuse the end.
 func (s *runState) judgeFrame(f *frame, from uint64, waiting map[uint64]struct{}) (frameVerdict, error) {
 	switch {
 	case f.Flags&flagEnd != 0 && s.ended && f.Event != s.endEvent:
@@ -118,7 +120,7 @@ func (s *runState) judgeFrame(f *frame, from uint64, waiting map[uint64]struct{}
 	case f.Event < from:
 		return frameDiscard, nil
 	case s.ended:
-		return 0, formatErrorf("event %d comes behind the end of the run, event %d", f.Event, s.endEvent)
+		return 0, formatErrorf("event %d comes after the end of the run, event %d", f.Event, s.endEvent)
 	}
 	if len(waiting) > 0 {
 		if _, there := waiting[f.Event]; there {

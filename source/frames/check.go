@@ -9,10 +9,10 @@ import (
 	"ringlet/internal/secret"
 )
 
-// maxSocketPath is the longest path of a socket, bytes: the kernel has room for 108 with the zero behind it.
+// maxSocketPath is the longest path of a socket in bytes: the kernel has 108, of which one is the final zero.
 const maxSocketPath = 107
 
-// CheckTCP says why no front-end could come in at host:port, whatever the host.
+// CheckTCP says why the feed cannot listen at host:port, whatever the host.
 func CheckTCP(text string) error {
 	at, _, err := secret.SplitAddress(text)
 	if err != nil {

@@ -24,17 +24,18 @@ const (
 	// having sent a fragment.
 	firstRestartPause = time.Second
 	maxRestartPause   = 30 * time.Second
-	// maxFruitlessRuns is how often a program may end in a row without a fragment, before the source cannot go on.
+	// maxFruitlessRuns is how often in a row a program may end without having sent a fragment, before the source fails.
 	maxFruitlessRuns = 5
-	// killTimeout is how long a program has to end when it is asked to, with SIGTERM.
+	// killTimeout is how long a program may take to end after SIGTERM.
 	killTimeout = 2 * time.Second
-	// maxLogLines of its standard error are told in a minute; the rest is counted.
+	// maxLogLines is how many lines of its standard error are logged in a minute; further lines are counted.
 	maxLogLines     = 100
 	maxLogLineBytes = 4096 // bytes of a program's standard error that make one line of the log
 )
 
-// OpenExec runs set.Address with sh -c. Its standard output is the stream of a front-end, its standard input has the
-// answers, and each line of its standard error is a line of the log. It dies with the readout unit.
+// OpenExec runs set.Address with sh -c. The program's standard output is the stream of a front-end, its standard input
+// carries the answers, and each line of its standard error becomes a line of the log. The kernel kills the program
+// when the readout unit dies.
 func OpenExec(ctx context.Context, set live.FeedSettings) (live.Feed, error) {
 	if err := CheckExec(set.Address); err != nil {
 		return nil, fmt.Errorf("input %s: %w", set.Name, err)
@@ -51,8 +52,8 @@ func OpenExec(ctx context.Context, set live.FeedSettings) (live.Feed, error) {
 	return f, nil
 }
 
-// findProgram tells whether the program of a command is there, as far as that can be told before the shell has it: if
-// the first word is a plain name or path. A shell tells of the others by its exit status.
+// findProgram returns an error if the program of a command does not exist, as far as that is known before the shell
+// runs: if the first word is a plain name or path. For other commands the shell's exit status says it.
 func findProgram(ctx context.Context, command string) error {
 	words := strings.Fields(command)
 	if len(words) > 1 && words[0] == "exec" {
@@ -68,7 +69,7 @@ func findProgram(ctx context.Context, command string) error {
 	defer cancel()
 	var status *exec.ExitError
 	err := exec.CommandContext(ctx, "sh", "-c", `command -v "$1"`, "sh", name).Run()
-	if !errors.As(err, &status) || ctx.Err() != nil { // it is there, or nobody can tell
+	if !errors.As(err, &status) || ctx.Err() != nil { // the program exists, or the check itself failed
 		return nil
 	}
 	if _, err := os.Stat(name); err == nil && strings.Contains(name, "/") {
@@ -83,13 +84,13 @@ const (
 	exitNotFound  = 127
 )
 
-// cannotRun tells that a program has ended since its shell could not run it.
+// cannotRun says that a program ended because its shell could not run it.
 func cannotRun(how error) bool {
 	var status *exec.ExitError
 	return errors.As(how, &status) && (status.ExitCode() == exitNotFound || status.ExitCode() == exitMayNotRun)
 }
 
-// pipes are the standard output and input of a program.
+// pipes are the pipes to the standard output and input of a program.
 type pipes struct{ r, w *os.File }
 
 func (p *pipes) Read(b []byte) (int, error)         { return p.r.Read(b) }
@@ -99,7 +100,7 @@ func (p *pipes) SetWriteDeadline(t time.Time) error { return p.w.SetWriteDeadlin
 func (p *pipes) CloseWrite() error                  { return p.w.Close() }
 func (p *pipes) Close() error                       { return errors.Join(p.r.Close(), p.w.Close()) }
 
-// superviseProgram runs the program until the end of its run.
+// superviseProgram runs the program, again and again, until the end of its run.
 func (f *feed) superviseProgram() {
 	for fruitless := 0; ; {
 		got, how := f.runOnce()
@@ -126,14 +127,14 @@ func (f *feed) superviseProgram() {
 	}
 }
 
-// hasEnded says that the front-end has declared the end of its run.
+// hasEnded says whether the front-end has declared the end of its run.
 func (f *feed) hasEnded() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.state.ended
 }
 
-// runOnce runs the program once, and says how many fragments came and why it is over.
+// runOnce runs the program once, and returns how many fragments came and why the program ended.
 func (f *feed) runOnce() (uint64, error) {
 	p, cmd, ended, err := f.startProgram()
 	if err != nil {
@@ -142,7 +143,7 @@ func (f *feed) runOnce() (uint64, error) {
 	got, err := f.serve(p, fmt.Sprintf("process %d", cmd.Process.Pid), nil)
 	if err == nil { // it closed its standard output, or the feed is closed
 		unless := f.ctx.Done()
-		if f.hasEnded() { // it may read its last acknowledgement
+		if f.hasEnded() { // the program may still read its last acknowledgement
 			unless = nil
 		}
 		select {
@@ -162,7 +163,7 @@ func (f *feed) runOnce() (uint64, error) {
 	return got, errors.Join(err, f.describeExit(<-ended))
 }
 
-// describeExit says how the program ended, and what it said last.
+// describeExit says how the program ended, with the last line of its standard error.
 func (f *feed) describeExit(err error) error {
 	f.mu.Lock()
 	last := f.lastLine
@@ -177,8 +178,8 @@ func (f *feed) describeExit(err error) error {
 	return fmt.Errorf("the program ended: %w", err)
 }
 
-// startProgram starts the program on a thread of its own: the kernel's death signal is tied to the thread that starts
-// it. The channel gets what Wait says.
+// startProgram starts the program on a thread of its own: the kernel sends the death signal when the thread that
+// started the program ends. The channel gets the result of Wait.
 func (f *feed) startProgram() (*pipes, *exec.Cmd, <-chan error, error) {
 	r, stdout, err := os.Pipe()
 	if err != nil {
@@ -191,7 +192,7 @@ func (f *feed) startProgram() (*pipes, *exec.Cmd, <-chan error, error) {
 	cmd := exec.CommandContext(context.WithoutCancel(f.ctx), "sh", "-c", f.set.Address)
 	stderr := &lineSplitter{onLine: f.logLine}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
-	cmd.WaitDelay = killTimeout // if its children keep standard error open
+	cmd.WaitDelay = killTimeout // how long to wait for children that keep standard error open
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	started, ended := make(chan error, 1), make(chan error, 1)
 	f.wg.Go(func() {
@@ -212,7 +213,7 @@ func (f *feed) startProgram() (*pipes, *exec.Cmd, <-chan error, error) {
 	return &pipes{r, w}, cmd, ended, nil
 }
 
-// logLine is a line of the program's standard error.
+// logLine logs a line of the program's standard error.
 func (f *feed) logLine(line string) {
 	f.mu.Lock()
 	f.lastLine = line
@@ -222,7 +223,7 @@ func (f *feed) logLine(line string) {
 	}
 }
 
-// lineSplitter cuts what is written to it into lines. A long line is cut into several.
+// lineSplitter cuts the bytes written to it into lines. It cuts a long line into several.
 type lineSplitter struct {
 	onLine func(string)
 
@@ -254,7 +255,7 @@ func (l *lineSplitter) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// flush says what came behind the last line's end.
+// flush passes on what was written after the end of the last line.
 func (l *lineSplitter) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

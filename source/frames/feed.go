@@ -12,34 +12,34 @@ import (
 	"ringlet/source/live"
 )
 
-// feed is a live.Feed of which the front-end's bytes come from one connection at a time.
+// feed is a live.Feed whose fragments come over one connection at a time.
 type feed struct {
 	// immutable after open
 	set             live.FeedSettings
 	store           *fragmentStore
-	ctx             context.Context // over with Close
+	ctx             context.Context // ends with Close
 	stop            context.CancelFunc
 	addr            string        // where it listens
-	secret          []byte        // that a front-end must prove to have; nil: it need not
+	secret          []byte        // a front-end must prove that it has it; nil: it need not
 	restartPause    time.Duration // first pause before a program is started again
-	takeoverTimeout time.Duration // how long a newcomer waits for a dead connection
+	takeoverTimeout time.Duration // how long a new connection waits for a dead one to end
 
-	gate       connlimit.Gate // of connections: who has not said hello makes room
+	gate       connlimit.Gate // of connections: those without a hello make room
 	eventLog   connlimit.LogLimiter
-	crowdLog   connlimit.LogLimiter // of those that were too many
-	programLog connlimit.LogLimiter // of a program
+	crowdLog   connlimit.LogLimiter // of connections beyond the limits
+	programLog connlimit.LogLimiter // of the program's standard error
 	stats      counters
 	wg         sync.WaitGroup // all goroutines
 
 	mu               sync.Mutex // guards the rest
 	state            runState
-	session          *session // that is attached; nil: there is none
-	err              error    // this source cannot go on
-	lastFrontend     string   // name of the front-end that was attached last, and where it is
-	lastRefusal      string   // of the last refusal
-	oldVersionWarned bool     // a front-end of the first version was logged, that cannot be told what was given up
+	session          *session // the attached one; nil: none is attached
+	err              error    // why this source cannot go on
+	lastFrontend     string   // name and place of the front-end that was attached last
+	lastRefusal      string   // reason of the last refusal
+	oldVersionWarned bool     // the log has said that a version-1 front-end cannot be told what was given up
 
-	lastLine string // of a program's standard error
+	lastLine string // last line of the program's standard error
 }
 
 // counters are live.Stats while they are counted.
@@ -47,7 +47,7 @@ type counters struct {
 	fragments, bytes, refused, repeated, attached, gone atomic.Uint64
 }
 
-// newFeed makes a feed that nobody fills yet. Where it is opened does not end it: Close does.
+// newFeed returns a feed without a source of connections. Only Close ends it, not the end of ctx.
 func newFeed(ctx context.Context, set live.FeedSettings) *feed {
 	if set.Log == nil {
 		set.Log = slog.New(slog.DiscardHandler)
@@ -113,7 +113,7 @@ func (f *feed) SetResumeEvent(event uint64) {
 	f.state.acceptedBelow = event
 }
 
-// ReportGivenUp implements live.Feed. The front-end is told before it is told what is safe.
+// ReportGivenUp implements live.Feed. The front-end learns of it before it learns that the events are safe.
 func (f *feed) ReportGivenUp(from, to uint64, why live.Fault) {
 	x := givenUpRange{
 		from:   from,
@@ -131,7 +131,7 @@ func (f *feed) ReportGivenUp(from, to uint64, why live.Fault) {
 	f.warnOldVersion()
 }
 
-// warnOldVersion warns once of a front-end that cannot be told what was given up.
+// warnOldVersion warns once that a front-end of version 1 cannot be told what was given up.
 func (f *feed) warnOldVersion() {
 	f.mu.Lock()
 	s := f.session
@@ -166,7 +166,7 @@ func (f *feed) Frontend() string {
 	return f.lastFrontend
 }
 
-// Explain is why a front-end, or a stranger, was refused last; empty if none was.
+// Explain returns the reason of the latest refusal of a front-end or a stranger; empty if there was none.
 func (f *feed) Explain() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -193,7 +193,7 @@ func (f *feed) Stats() live.Stats {
 	}
 }
 
-// Close implements live.Feed. The front-end is told once more what is safe.
+// Close implements live.Feed. The front-end is told a last time what is safe.
 func (f *feed) Close() error {
 	f.stop()
 	f.wg.Wait()
@@ -202,7 +202,7 @@ func (f *feed) Close() error {
 	return nil
 }
 
-// Addr is where the feed listens: an address with its port, or a path. Empty if it does not.
+// Addr returns where the feed listens: an address with its port, or a path. Empty if it does not listen.
 func (f *feed) Addr() string { return f.addr }
 
 // fail tells Next that this source cannot go on.
@@ -213,7 +213,7 @@ func (f *feed) fail(err error) {
 	wake(f.store.fragmentsQueued)
 }
 
-// logEvent writes what happened to the front-end to the log, but seldom if the like comes often.
+// logEvent logs an event of the front-end, but rarely if the same event comes often.
 func (f *feed) logEvent(level slog.Level, what string, args ...any) {
 	f.logThrottled(&f.eventLog, level, what, args...)
 }
@@ -227,7 +227,7 @@ func (f *feed) logThrottled(throttle *connlimit.LogLimiter, level slog.Level, wh
 	}
 }
 
-// sleep waits; false if the feed is closed before.
+// sleep waits for d; false if the feed is closed before.
 func (f *feed) sleep(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -226,7 +226,7 @@ func TestResume(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	p.send(events(400, 401))
-	if a := p.answer(); a.Code != codeBadFormat || !strings.Contains(a.Sentence, "behind the end") {
+	if a := p.answer(); a.Code != codeBadFormat || !strings.Contains(a.Sentence, "after the end") {
 		t.Errorf("%+v", a)
 	}
 }

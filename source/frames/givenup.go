@@ -5,22 +5,22 @@ import (
 	"slices"
 )
 
-// maxGivenUpRanges is how many ranges of what was given up are remembered, each for its own. What does not fit is told
-// as part of a wider one.
+// maxGivenUpRanges bounds the ranges that are remembered. Beyond it, neighbouring ranges are merged and told as one
+// wider range.
 const maxGivenUpRanges = 256
 
-// givenUpRange is a range of events of which fragments were given up.
+// givenUpRange is a range of events whose fragments were given up.
 type givenUpRange struct {
-	from, to uint64 // events, to is not one of them
+	from, to uint64 // events [from, to)
 	count    uint64 // fragments
-	reason   uint32 // a reason of the format
+	reason   uint32 // a reason of the format (docs/format/frames.md)
 }
 
 // givenUpRanges are ranges in the order of their first events. The zero value has none. Their number is bounded, and
-// the sum of their fragments is exact.
+// the sum of their counts is exact.
 type givenUpRanges []givenUpRange
 
-// add notes more of them. What touches a range of the same reason becomes part of it.
+// add adds a range. If it touches a range with the same reason, they become one.
 func (g *givenUpRanges) add(x givenUpRange) {
 	if x.count == 0 || x.from >= x.to {
 		return
@@ -47,7 +47,7 @@ func (g *givenUpRanges) add(x givenUpRange) {
 	*g = l
 }
 
-// mergeAt makes one range of two neighbours.
+// mergeAt merges range i with the next one.
 func mergeAt(l givenUpRanges, i int) givenUpRanges {
 	a, b := l[i], l[i+1]
 	if a.reason != b.reason {
@@ -58,7 +58,7 @@ func mergeAt(l givenUpRanges, i int) givenUpRanges {
 	return slices.Delete(l, i+1, i+2)
 }
 
-// mergeNearest makes one range of the two that are nearest to each other.
+// mergeNearest merges the two neighbours with the smallest gap between them.
 func mergeNearest(l givenUpRanges) givenUpRanges {
 	best, gap := 0, uint64(noEvent)
 	for i := range len(l) - 1 {
@@ -69,7 +69,7 @@ func mergeNearest(l givenUpRanges) givenUpRanges {
 	return mergeAt(l, best)
 }
 
-// answer is how a front-end is told of a range.
+// answer returns the message that tells a front-end of a range.
 func (x givenUpRange) answer() answer {
 	which := "of"
 	if x.count < x.to-x.from {

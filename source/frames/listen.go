@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// acceptPause is how long a feed waits when a connection could not be accepted, for want of descriptors say.
+	// acceptPause is how long a feed waits after accept failed, for example for want of file descriptors.
 	acceptPause = 100 * time.Millisecond
-	// maxConns is how many connections a feed has at once: one that is attached, and those that say hello or read why
-	// they are refused.
+	// maxConns is how many connections a feed has at once: one that is attached, and others that send their hello or read
+	// why they are refused.
 	maxConns = 16
-	// maxPerHost is how many of them one host has; processes of the feed's own host may have all by a socket's path.
+	// maxPerHost is how many of them one host has; over a Unix-domain socket all may be the feed's own host's.
 	maxPerHost = 8
 )
 
-// keepAlive finds a front-end's host that is gone without a word within 11 s. Until then it counts as attached.
+// keepAlive detects within 11 s that a front-end's host has vanished. Until then the front-end counts as attached.
 var keepAlive = net.KeepAliveConfig{
 	Enable:   true,
 	Idle:     5 * time.Second,
@@ -35,8 +35,8 @@ var keepAlive = net.KeepAliveConfig{
 	Count:    3,
 }
 
-// OpenTCP listens on set.Address, host:port, for a front-end. With ?secret=FILE behind it the front-end must prove that
-// it has what the file holds.
+// OpenTCP listens on set.Address, host:port, for a front-end. With ?secret=FILE after it, the front-end must prove
+// that it has the secret in the file.
 func OpenTCP(ctx context.Context, set live.FeedSettings) (live.Feed, error) {
 	if err := CheckTCP(set.Address); err != nil {
 		return nil, fmt.Errorf("input %s: %w", set.Name, err)
@@ -49,8 +49,8 @@ func OpenTCP(ctx context.Context, set live.FeedSettings) (live.Feed, error) {
 	return listen(ctx, "tcp", set, key)
 }
 
-// OpenUnix listens on set.Address, the path of a Unix-domain socket, for a front-end. A socket that a process left
-// there when it died is replaced.
+// OpenUnix listens on set.Address, the path of a Unix-domain socket, for a front-end. It replaces a socket that a
+// process left there when it died.
 func OpenUnix(ctx context.Context, set live.FeedSettings) (live.Feed, error) {
 	if err := CheckUnix(set.Address); err != nil {
 		return nil, fmt.Errorf("input %s: %w", set.Name, err)
@@ -61,7 +61,7 @@ func OpenUnix(ctx context.Context, set live.FeedSettings) (live.Feed, error) {
 	return listen(ctx, "unix", set, nil)
 }
 
-// removeStaleSocket removes a socket at which nobody listens.
+// removeStaleSocket removes a socket at which no process listens.
 func removeStaleSocket(ctx context.Context, path string) error {
 	st, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -104,7 +104,7 @@ func listen(ctx context.Context, network string, set live.FeedSettings, key []by
 	f.addr, f.secret = lis.Addr().String(), key
 	f.set.Log.Info("waits for a front-end", "address", network+":"+f.addr)
 	if key == nil && !address.IsLocalOnly(lis.Addr()) {
-		f.set.Log.Warn("whoever reaches this address can send to the input, and end it: put ?secret=FILE behind the "+
+		f.set.Log.Warn("any host that reaches this address can send to the input, and end it: put ?secret=FILE after the "+
 			"address, or listen on loopback", "address", f.addr)
 	}
 	f.wg.Go(func() {
@@ -148,12 +148,12 @@ func (f *feed) accept(lis net.Listener) {
 		place.SetYielding(true)
 		f.wg.Go(func() {
 			defer place.Leave()
-			_, _ = f.serve(c.(frontendConn), where, place) // told in the log, and counted
+			_, _ = f.serve(c.(frontendConn), where, place) // serve logs and counts its errors
 		})
 	}
 }
 
-// rejectConn closes a connection that there is no room for.
+// rejectConn closes a connection for which there is no room.
 func (f *feed) rejectConn(c net.Conn, where string) {
 	f.countRefusal(where, "others came, and it had not said hello")
 	f.logThrottled(&f.crowdLog, slog.LevelWarn, "a connection is closed, since too many are open", "at", where, "most",

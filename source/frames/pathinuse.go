@@ -1,6 +1,6 @@
 package frames
 
-// pathInUseError says that a path is taken. Its kind is the error of the system that says so in other words.
+// pathInUseError says that a path is in use. kind is the operating system's error for the same.
 type pathInUseError struct {
 	reason string
 	kind   error

@@ -14,11 +14,11 @@ import (
 // Both ends of a connection can prove that they have a secret, and neither sends it (docs/format/frames.md).
 const (
 	proofMagic        = "RLFP"
-	readoutProofMagic = "RLFS" // what begins the text of Ringlet's proof
-	minNonce          = 16     // the front-end's: the bytes of its option 3
+	readoutProofMagic = "RLFS" // the signed text of Ringlet's proof begins with it
+	minNonce          = 16     // of the front-end, in bytes: its option 3
 )
 
-// challengeAnswer is the answer that asks for a proof, and gives Ringlet's own.
+// challengeAnswer returns the answer that asks for a proof, and carries Ringlet's own.
 func challengeAnswer(nonce, proof []byte) answer {
 	return answer{
 		Code:     codeProofWanted,
@@ -30,18 +30,18 @@ func challengeAnswer(nonce, proof []byte) answer {
 	}
 }
 
-// verifyProof asks the front-end that has said hello for a proof, if the input has a secret. The refusal is nil where
-// it is proven.
+// verifyProof asks a front-end whose hello has come for a proof, if the input has a secret. It returns nil if the
+// proof is right, or none is needed; otherwise the refusal.
 func (s *session) verifyProof(h hello) *answer {
 	key := s.feed.secret
-	if key == nil || h.Version != currentVersion && h.Version != version1 { // which is refused for that
+	if key == nil || h.Version != currentVersion && h.Version != version1 { // attach refuses the version
 		return nil
 	}
 	refuse := func(why string) *answer {
 		return &answer{Code: codeBadSource, Sentence: fmt.Sprintf("input %s asks for a secret, and %s", s.feed.set.Name, why)}
 	}
 	if !h.HasSecret {
-		return refuse("the front-end has none: give it that of the input, with a client of this Ringlet")
+		return refuse("the front-end has none: give it the secret of the input, with a client of this Ringlet")
 	}
 	nonce := secret.NewNonce() // as many bytes as an answer has besides its code
 	_ = s.conn.SetWriteDeadline(time.Now().Add(helloTimeout))
@@ -60,7 +60,7 @@ func (s *session) verifyProof(h hello) *answer {
 	case err != nil:
 		return refuse(fmt.Sprintf("no proof came within %v of the connection", helloTimeout))
 	case !secret.Equal(got[:], want):
-		return refuse("the one of the front-end is another: give both the same file")
+		return refuse("the front-end has another one: give both the same file")
 	}
 	return nil
 }

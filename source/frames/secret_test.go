@@ -98,7 +98,7 @@ func TestForgedProof(t *testing.T) {
 		}
 		before = a
 		p.send(append([]byte(proofMagic), secret.Proof([]byte("guess"+last), proofMagic, said)...))
-		if a := p.answer(); a.Code != codeBadSource || !strings.Contains(a.Sentence, "is another") {
+		if a := p.answer(); a.Code != codeBadSource || !strings.Contains(a.Sentence, "has another one") {
 			t.Errorf("%+v", a)
 		}
 		p.closed()

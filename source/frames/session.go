@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// helloTimeout is how long a front-end may take for its hello. A connection that says nothing is closed after it.
+	// helloTimeout is how long a front-end may take for its hello. Then its connection is closed.
 	helloTimeout = 5 * time.Second
-	// lingerTimeout is how long a connection stays open behind a refusal, so that the front-end can read it, and how long
+	// lingerTimeout is how long a connection stays open after a refusal, so that the front-end can read it, and how long
 	// the last acknowledgement may take when a feed is closed.
 	lingerTimeout = time.Second
 )
@@ -38,35 +38,35 @@ type frontendConn interface {
 type session struct {
 	feed     *feed
 	conn     frontendConn
-	frontend string // name of the front-end, and where it is
+	frontend string // name and place of the front-end
 
-	admission *connlimit.Place // nil: a program, which has no need of one
+	admission *connlimit.Place // nil: a program of exec:, which needs none
 
-	helloBytes []byte // its hello
-	version    uint8  // of the format that the front-end speaks; immutable once it is attached
-	// the end of the run is this session's while it is attached, and is reported to the feed after each read
+	helloBytes []byte // the front-end's hello
+	version    uint8  // of the format, as the front-end speaks it; immutable once it is attached
+	// The attached session owns the end of the run in state, and reports it to the feed after each read.
 	state            runState
 	resumeFrom       uint64
-	storedEvents     map[uint64]struct{} // events at resumeFrom and above that were there when the front-end attached
+	storedEvents     map[uint64]struct{} // events from resumeFrom on whose fragments were there on attaching
 	bankType         event.BankType
 	received         uint64        // fragments
-	belowResumeCount uint64        // fragments below resumeFrom, since they were last reported
-	belowRanges      givenUpRanges // the same, for the front-end
+	belowResumeCount uint64        // fragments below resumeFrom since the last report of them
+	belowRanges      givenUpRanges // the same as ranges, to be told to the front-end
 
 	// guarded by feed.mu
-	newGivenUp   givenUpRanges // given up and not reported to the front-end
-	detached     bool          // another front-end may be told what is safe, and this one no more than safe
+	newGivenUp   givenUpRanges // given up, and not told to the front-end yet
+	detached     bool          // this front-end is told no more than detachedSafe
 	detachedSafe uint64
 
-	ackDue     chan struct{} // something is safe; one token
-	ackRepeat  chan struct{} // what is safe is to be reported again; one token
-	storeFull  atomic.Bool   // there is no room
-	evict      func()        // ends the session where there is no room; may be called again
+	ackDue     chan struct{} // the front-end is to be told what is safe; one token
+	ackRepeat  chan struct{} // the last acknowledgement is to be sent again; one token
+	storeFull  atomic.Bool   // receive waits for room in the store
+	evict      func()        // ends a session that waits for room; may be called again
 	evicted    chan struct{} // closed by evict
 	detachDone chan struct{} // closed when another front-end may attach
 }
 
-// newSession is a session that nobody has said hello in.
+// newSession returns a session without a hello.
 func newSession(f *feed, c frontendConn, where string) *session {
 	s := &session{
 		feed:       f,
@@ -82,8 +82,8 @@ func newSession(f *feed, c frontendConn, where string) *session {
 	return s
 }
 
-// serve does all that a front-end's connection asks for, and closes it. It returns how many fragments came, and why it
-// ended: nil is the front-end's or the feed's own doing.
+// serve serves a front-end's connection to its end, and closes it. It returns how many fragments came, and why the
+// session ended; nil, if the front-end or the feed ended it.
 func (f *feed) serve(c frontendConn, where string, place *connlimit.Place) (uint64, error) {
 	s := newSession(f, c, where)
 	s.admission = place
@@ -98,7 +98,7 @@ func (f *feed) serve(c frontendConn, where string, place *connlimit.Place) (uint
 		s.version = currentVersion
 	}
 	if err != nil {
-		if f.ctx.Err() == nil && !errors.Is(err, io.EOF) { // who asks whether the port is open is no front-end
+		if f.ctx.Err() == nil && !errors.Is(err, io.EOF) { // a connection without a byte only probes the port
 			s.refuse(answer{Code: codeBadFormat, Sentence: err.Error()})
 			return 0, err
 		}
@@ -112,7 +112,7 @@ func (f *feed) serve(c frontendConn, where string, place *connlimit.Place) (uint
 		return 0, errors.New(refusal.Sentence)
 	}
 	if !place.SetYielding(false) {
-		return 0, nil // it had to make room, and that was told
+		return 0, nil // its place went to a new connection, and the log says so
 	}
 	if refusal := s.takeOver(h); refusal != nil {
 		s.refuse(*refusal)
@@ -127,7 +127,7 @@ func (f *feed) serve(c frontendConn, where string, place *connlimit.Place) (uint
 	err = s.receive()
 	s.detach(err)
 	close(over)
-	_ = c.SetWriteDeadline(time.Now().Add(lingerTimeout)) // a front-end that reads no answers may hold the last one up
+	_ = c.SetWriteDeadline(time.Now().Add(lingerTimeout)) // a front-end that reads no answers could delay the last one
 	<-acked
 	if f.ctx.Err() != nil {
 		s.closeGracefully()
@@ -141,7 +141,7 @@ func (f *feed) serve(c frontendConn, where string, place *connlimit.Place) (uint
 	return s.received, nil
 }
 
-// readHello reads the front-end's hello and not a byte more: a program may write frames right behind it.
+// readHello reads the front-end's hello and not a byte more: a program may write frames right after it.
 func (s *session) readHello() (hello, error) {
 	if err := s.conn.SetReadDeadline(time.Now().Add(helloTimeout)); err != nil {
 		return hello{}, err
@@ -160,7 +160,7 @@ func (s *session) readHello() (hello, error) {
 			return h, broken
 		}
 		if n == helloSize {
-			behind, _ := helloTailSize(b[:]) // else it is broken
+			behind, _ := helloTailSize(b[:]) // the error is in the hello, and parseHello reports it
 			most = helloSize + behind
 		}
 		switch {
@@ -175,12 +175,12 @@ func (s *session) readHello() (hello, error) {
 	}
 }
 
-// attach makes the front-end the one that is attached, and answers its hello; else it returns the refusal, and the
-// session of the one that is attached if that is why.
+// attach attaches the front-end to the feed, and answers its hello. Otherwise it returns the refusal, and the session
+// of the attached front-end if the refusal is that the input is busy.
 func (s *session) attach(h hello) (refusal *answer, before *session) {
 	f := s.feed
 	f.mu.Lock()
-	numbers := f.store.eventNumbers() // the consumer tells what it has taken before it frees it, so none is in neither
+	numbers := f.store.eventNumbers() // the consumer reports fragments as taken before it frees them, so each is counted
 	a := f.state.answerHello(h, &f.set, f.state.resumeFrom(numbers))
 	if a.Code != codeAccepted {
 		if a.Code == codeBusy {
@@ -206,7 +206,7 @@ func (s *session) attach(h hello) (refusal *answer, before *session) {
 	s.storedEvents = eventsFrom(numbers, s.resumeFrom)
 	f.logEvent(slog.LevelInfo, "a front-end is attached", "frontend", s.frontend, "next", s.resumeFrom)
 	f.warnOldVersion()
-	// A connection that has just said hello has room for an answer; if it is broken, receive says so.
+	// A connection whose hello has just come has room for an answer; if it is broken, receive says so.
 	_, _ = s.conn.Write(appendAnswer(nil, s.version, a))
 	if err := s.conn.SetReadDeadline(time.Time{}); err == nil && f.ctx.Err() != nil {
 		_ = s.conn.SetReadDeadline(time.Unix(1, 0))
@@ -214,7 +214,7 @@ func (s *session) attach(h hello) (refusal *answer, before *session) {
 	return nil, nil
 }
 
-// eventsFrom are those of the numbers that a front-end which resumes at from may send again.
+// eventsFrom returns the events of numbers that a front-end which resumes at from may send again.
 func eventsFrom(numbers []uint64, from uint64) map[uint64]struct{} {
 	var out map[uint64]struct{}
 	for _, e := range numbers {
@@ -244,18 +244,18 @@ func (s *session) detach(why error) {
 	switch {
 	case f.ctx.Err() != nil:
 	case ended:
-		f.logEvent(slog.LevelInfo, "a front-end is gone, behind the end of its run", "frontend", s.frontend)
+		f.logEvent(slog.LevelInfo, "a front-end is gone, after the end of its run", "frontend", s.frontend)
 	default:
 		f.stats.gone.Add(1)
 		f.logEvent(slog.LevelWarn, "a front-end is gone", "frontend", s.frontend, "next", acceptedBelow, "why", why)
 	}
 }
 
-// refuse tells the front-end why its connection is closed, and counts it.
+// refuse tells the front-end why its connection is closed, and counts the refusal.
 func (s *session) refuse(a answer) {
 	f := s.feed
 	if !s.admission.SetYielding(true) {
-		return // it had to make room, and that was told
+		return // its place went to a new connection, and the log says so
 	}
 	f.countRefusal(s.frontend, a.Sentence)
 	f.logEvent(slog.LevelWarn, "a front-end is refused", "frontend", s.frontend, "why", a.Sentence)
@@ -268,8 +268,8 @@ func (s *session) refuse(a answer) {
 	}
 }
 
-// closeGracefully waits until the front-end has read the last answer and closes, for a while: a connection that is
-// closed with bytes unread resets, and takes the answer along.
+// closeGracefully waits for at most lingerTimeout until the front-end has read the last answer and closes: a
+// connection that is closed with unread bytes is reset, and the answer in it is lost.
 func (s *session) closeGracefully() {
 	_ = s.conn.SetReadDeadline(time.Now().Add(lingerTimeout))
 	if err := s.conn.CloseWrite(); err == nil {
@@ -277,7 +277,8 @@ func (s *session) closeGracefully() {
 	}
 }
 
-// runAcks sends what the front-end must know, as often as that changes or is asked for, until over; then once more.
+// runAcks tells the front-end what is safe and what was given up, whenever that changes or is asked for, until over is
+// closed; then it does so a last time.
 func (s *session) runAcks(over <-chan struct{}) {
 	var t ackedState
 	buf := make([]byte, 0, answerSize)
@@ -298,7 +299,7 @@ func (s *session) runAcks(over <-chan struct{}) {
 			_ = s.conn.SetWriteDeadline(time.Now().Add(lingerTimeout))
 		}
 		if _, err := s.conn.Write(buf); err != nil {
-			return // the other direction ends the session
+			return // receive notices, too, and ends the session
 		}
 	}
 }
@@ -309,14 +310,14 @@ type ackedState struct {
 	endAcked  bool
 }
 
-// appendAnswers appends what there is to tell: what was given up comes before what is safe.
+// appendAnswers appends the answers that are due. Given-up fragments come before the acknowledgement that covers them.
 func (s *session) appendAnswers(dst []byte, t *ackedState, repeat bool) []byte {
 	f := s.feed
 	f.mu.Lock()
 	safe, news := f.state.ackFor(s.version), s.newGivenUp
 	ended, end := f.state.ended, f.state.endEvent
 	if s.newGivenUp = nil; s.detached {
-		safe = s.detachedSafe // what is given up from now on is not in news
+		safe = s.detachedSafe // fragments given up from now on are not in news
 	}
 	f.mu.Unlock()
 	for _, x := range news {
@@ -342,7 +343,7 @@ func (s *session) receive() error {
 			return err
 		}
 		var space []byte
-		if short { // else whole frames stand there, which a read could wait behind for ever
+		if short { // otherwise complete frames wait there, and no read may delay them
 			space = st.readSpace(frameBytesNeeded(st.unparsedBytes()))
 		}
 		if len(space) == 0 {
@@ -353,13 +354,13 @@ func (s *session) receive() error {
 		}
 		n, err := s.conn.Read(space[:min(len(space), maxReadBytes)])
 		st.commitRead(n)
-		if n == 0 && err != nil { // all before it are parsed
+		if n == 0 && err != nil { // all bytes before are parsed
 			return err
 		}
 	}
 }
 
-// waitForSpace waits until the consumer has freed something.
+// waitForSpace waits until the consumer has freed memory.
 func (s *session) waitForSpace() error {
 	s.storeFull.Store(true)
 	defer s.storeFull.Store(false)
@@ -373,7 +374,7 @@ func (s *session) waitForSpace() error {
 	}
 }
 
-// queueFrames queues the frames that are whole, as long as there is room. short: all that are whole are queued.
+// queueFrames queues complete frames while the store has entries for them. short: no complete frame is left.
 func (s *session) queueFrames() (short bool, err error) {
 	st := s.feed.store
 	var fragments, bytes, repeated uint64
@@ -414,8 +415,8 @@ func (s *session) queueFrames() (short bool, err error) {
 	return false, err
 }
 
-// noteBelowResume notes that an event came below the one that the front-end was asked for: it numbers anew, and must
-// hear of it.
+// noteBelowResume notes that the front-end sent an event below the one from which it was asked to send: it counts anew
+// from a lower number, and must be told.
 func (s *session) noteBelowResume(fr *frame) {
 	if fr.Event >= s.resumeFrom {
 		return
@@ -430,7 +431,7 @@ func (s *session) noteBelowResume(fr *frame) {
 	}
 }
 
-// publishFrames counts, shows the consumer what was queued, and tells the feed where the run is.
+// publishFrames counts the queued fragments, publishes them to the consumer, and tells the feed if the run has ended.
 func (s *session) publishFrames(fragments, bytes, repeated uint64) {
 	f := s.feed
 	s.received += fragments + repeated

@@ -8,52 +8,52 @@ import (
 
 // The path of a fragment:
 //
-//  1. reader (one goroutine, of the session that is attached): readSpace gives a piece of the ring of memory, the
-//     connection is read into it, and commitRead tells how much came.
-//  2. reader: window gives what was received and not parsed; enqueue queues a fragment that lies there, skip passes
-//     over what is not handed out. Nothing is copied, but for the frame that the ring's end cuts in two.
-//  3. consumer (the goroutine that calls Next): frameHandOut hands out queued fragments, and freeFragments lets the
-//     reader have their memory again.
+//  1. reader (one goroutine, of the attached session): readSpace returns a piece of the ring buffer, the reader reads
+//     the connection into it, and commitRead says how much came.
+//  2. reader: unparsedBytes returns the bytes that are received and not parsed; enqueue queues a fragment in them, skip
+//     passes over bytes that are not handed out. Only a frame that the ring's end would cut in two is copied.
+//  3. consumer (the goroutine that calls Next): handOut hands out queued fragments, and freeFragments returns their
+//     memory to the reader.
 //
-// Memory between tail and begin belongs to the consumer, from begin to end to the reader, and the rest is free. Both
-// sides allocate nothing.
+// Memory from freeBelow to unparsedBegin belongs to the consumer, from unparsedBegin to unparsedEnd to the reader, and
+// the rest is free. Both sides allocate nothing.
 
 const (
-	// storeSize is how many bytes a feed takes in before any is handed out: at 10 Gbit/s those of 13 ms, which is more
-	// than a readout unit waits for a buffer in a run that keeps up.
+	// storeSize is how many bytes a feed receives before the consumer takes any: at 10 Gbit/s those of 13 ms, more than a
+	// readout unit waits for a retention buffer in a run that keeps up.
 	storeSize = 16 << 20
-	// maxQueuedFragments is how many fragments it holds: as many as fill it if they have 256 bytes each.
+	// maxQueuedFragments is how many fragments the store holds: fragments of 256 bytes fill it.
 	maxQueuedFragments = 1 << 16
-	// maxReadBytes is how many bytes are read at once, so that the first of them are handed out soon.
+	// maxReadBytes is how many bytes one read takes at most, so that the first of them are handed out soon.
 	maxReadBytes = 1 << 18
 )
 
 // queuedFragment is a fragment in the store.
 type queuedFragment struct {
 	live.Fragment
-	end uint64 // position behind it
+	end uint64 // position after it
 }
 
-// fragmentStore is a ring of memory with one reader and one consumer. Positions count bytes since it was made; a
-// position is in the memory at its remainder by the size.
+// fragmentStore is a ring buffer with one reader and one consumer. Positions count bytes since it was made; position p
+// is byte p mod len(mem).
 type fragmentStore struct {
 	mem             []byte        // immutable
 	fragmentsQueued chan struct{} // the consumer waits here; one token
 	memoryFreed     chan struct{} // the reader waits here; one token
 
-	unparsedBegin, unparsedEnd uint64 // owned by the reader: received and not yet parsed
-	unpublished                int    // owned by the reader: entries behind last that are not yet published
+	unparsedBegin, unparsedEnd uint64 // owned by the reader: received and not parsed
+	unpublished                int    // owned by the reader: entries after last that are not published
 
 	mu sync.Mutex
-	// entries first to last are the consumer's, and those behind the reader's, up to first again
+	// The consumer owns entries [first, last), the reader those from last up to first again.
 	ring      []queuedFragment
-	first     uint64 // handed out, and not yet free
-	handedOut uint64 // queued, and not yet handed out
+	first     uint64 // handed out, and not freed
+	handedOut uint64 // queued, and not handed out
 	last      uint64
-	freeBelow uint64 // everything before it is free
+	freeBelow uint64 // memory below is free
 }
 
-// newStore makes a store of size bytes and of a number of fragments.
+// newStore returns a store of size bytes and of so many fragments.
 func newStore(size, fragments int) *fragmentStore {
 	return &fragmentStore{
 		mem:             make([]byte, size),
@@ -63,7 +63,7 @@ func newStore(size, fragments int) *fragmentStore {
 	}
 }
 
-// wake leaves a token for whoever waits, or will.
+// wake leaves a token for the goroutine that waits at c, or will wait.
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -71,14 +71,14 @@ func wake(c chan struct{}) {
 	}
 }
 
-// unparsedBytes is what was received and is not parsed. Fragments stay where they are in it.
+// unparsedBytes returns the bytes that are received and not parsed. Queued fragments stay where they are in them.
 func (s *fragmentStore) unparsedBytes() []byte {
 	at := s.unparsedBegin % uint64(len(s.mem))
 	return s.mem[at : at+s.unparsedEnd-s.unparsedBegin]
 }
 
-// readSpace is memory to read into, so that at least need bytes from the window's beginning on can be there: empty if
-// the consumer must free some first. It may move the window.
+// readSpace returns memory to read into, so that need bytes from unparsedBegin on fit; empty if the consumer must free
+// memory first. It may move the unparsed bytes to the ring's beginning.
 func (s *fragmentStore) readSpace(need int) []byte {
 	s.mu.Lock()
 	if s.first == s.last && s.unpublished == 0 {
@@ -103,28 +103,28 @@ func (s *fragmentStore) readSpace(need int) []byte {
 	return s.mem[at+s.unparsedEnd-s.unparsedBegin : to]
 }
 
-// commitRead tells that n bytes were read into the space.
+// commitRead says that n bytes were read into the space.
 func (s *fragmentStore) commitRead(n int) { s.unparsedEnd += uint64(n) }
 
-// skip passes over n bytes of the window.
+// skip passes over n unparsed bytes.
 func (s *fragmentStore) skip(n int) { s.unparsedBegin += uint64(n) }
 
-// freeEntries says how many fragments can be queued.
+// freeEntries returns how many fragments can be queued.
 func (s *fragmentStore) freeEntries() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.ring) - int(s.last-s.first) - s.unpublished
 }
 
-// enqueue queues a fragment of which n bytes of the window are the frame. There must be room. The consumer sees it
-// after publish.
+// enqueue queues a fragment whose frame is the next n unparsed bytes. An entry must be free. The consumer sees the
+// fragment after publish.
 func (s *fragmentStore) enqueue(f live.Fragment, n int) {
 	s.unparsedBegin += uint64(n)
 	s.ring[(s.last+uint64(s.unpublished))%uint64(len(s.ring))] = queuedFragment{f, s.unparsedBegin}
 	s.unpublished++
 }
 
-// publish shows the consumer what was queued.
+// publish shows the queued fragments to the consumer.
 func (s *fragmentStore) publish() {
 	if s.unpublished == 0 {
 		return
@@ -136,10 +136,10 @@ func (s *fragmentStore) publish() {
 	wake(s.fragmentsQueued)
 }
 
-// discardUnparsed throws away what was received and is not parsed: the connection is gone.
+// discardUnparsed throws away the unparsed bytes, since their connection is gone.
 func (s *fragmentStore) discardUnparsed() { s.unparsedEnd = s.unparsedBegin }
 
-// frameHandOut hands out what is queued, at most len(dst) fragments.
+// handOut hands out queued fragments, at most len(dst).
 func (s *fragmentStore) handOut(dst []live.Fragment) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +151,7 @@ func (s *fragmentStore) handOut(dst []live.Fragment) int {
 	return n
 }
 
-// eventNumbers are those of the fragments that are queued, or handed out and not free, in their order.
+// eventNumbers returns the events of the fragments that are queued, or handed out and not freed, in order.
 func (s *fragmentStore) eventNumbers() []uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +162,7 @@ func (s *fragmentStore) eventNumbers() []uint64 {
 	return out
 }
 
-// freeFragments lets the reader have the memory of the next n fragments that were handed out.
+// freeFragments gives the memory of the next n fragments that were handed out back to the reader.
 func (s *fragmentStore) freeFragments(n int) {
 	if n <= 0 {
 		return

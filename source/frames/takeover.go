@@ -8,23 +8,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A front-end that dies and comes again meets its own dead connection, if Ringlet has no room to read that to its end.
+// A front-end that dies and reconnects finds its own dead connection attached, if Ringlet had no room to read that
+// connection to its end.
 
 const (
-	// maxTakeoverWait is how long a newcomer waits until a connection that seems dead is read to its end.
+	// maxTakeoverWait is how long a new connection waits until a connection that seems dead is read to its end.
 	maxTakeoverWait = time.Second
-	// probeTimeout is how long the other end of a connection has to refuse what is sent to it: a round trip on a site.
+	// probeTimeout is how long the peer's kernel may take to reset a connection whose process is gone: a round trip on a
+	// site.
 	probeTimeout = 100 * time.Millisecond
-	takeoverPoll = 5 * time.Millisecond // between two looks
+	takeoverPoll = 5 * time.Millisecond // between two checks
 )
 
-// errReplaced ends a session of which the connection is dead and the front-end has come again.
+// errReplaced ends a session whose connection is dead while a front-end has come anew.
 var errReplaced = errors.New("another front-end has come for this source, and the connection of the one before is " +
-	"dead: what it had sent and nobody had read is missing, unless the new one sends it again")
+	"dead: fragments sent and not read are missing, unless the new one sends them again")
 
-// takeOver attaches the front-end, or returns the refusal. One that is attached and seems dead is let go of: at best
-// when all that it has sent is read; after a while without that, since what is not acknowledged comes again. One that
-// lives stays.
+// takeOver attaches the front-end, or returns the refusal. If the attached front-end seems dead, it waits until all
+// that the dead one had sent is read; after takeoverTimeout it gives the rest up, since the front-end sends again what
+// was not acknowledged. A front-end that lives stays attached.
 func (s *session) takeOver(h hello) *answer {
 	f := s.feed
 	for until := time.Now().Add(f.takeoverTimeout); ; {
@@ -42,12 +44,13 @@ func (s *session) takeOver(h hello) *answer {
 	}
 }
 
-// seemsDead says that the session is to end, or that it has no room and cannot know.
+// seemsDead says that the connection shows its end, or that a full store keeps receive from seeing it.
 func (s *session) seemsDead() bool { return s.storeFull.Load() || pollEvents(s.conn) != 0 }
 
-// isDead asks the other end. A process that is gone leaves its last data to its kernel, which keeps the end behind them
-// for as long as there is no room; but the kernel refuses what is sent to such a process. So an acknowledgement is sent
-// once more. A front-end that has closed its own direction only takes it.
+// isDead probes the peer. The kernel of a process that is gone keeps the end of the connection after the process's
+// last data for as long as Ringlet has no room for those; but it resets the connection when bytes arrive for such a
+// process. So isDead sends the last acknowledgement once more. A front-end that lives and has only closed its own
+// direction accepts it.
 func (s *session) isDead() bool {
 	wake(s.ackRepeat)
 	for until := time.Now().Add(probeTimeout); ; {
@@ -60,7 +63,7 @@ func (s *session) isDead() bool {
 	}
 }
 
-// tryEvict ends a session of which the connection is dead, where it has no room to read on; false: it takes too long.
+// tryEvict ends a session whose connection is dead and which waits for room; false: the session takes too long to end.
 func (s *session) tryEvict() bool {
 	s.evict()
 	t := time.NewTimer(lingerTimeout)
@@ -74,7 +77,7 @@ func (s *session) tryEvict() bool {
 	return false
 }
 
-// pollEvents is what the kernel knows of the end of a connection, as bits of poll(2). It knows nothing of a pipe.
+// pollEvents returns what the kernel knows of the end of a connection, as bits of poll(2); 0 for a pipe.
 func pollEvents(c frontendConn) (bits int16) {
 	conn, ok := c.(syscall.Conn)
 	if !ok {
@@ -89,7 +92,7 @@ func pollEvents(c frontendConn) (bits int16) {
 			}
 		})
 	}
-	if err != nil { // Ringlet has closed it
+	if err != nil { // Ringlet has closed the connection
 		return unix.POLLNVAL
 	}
 	return bits

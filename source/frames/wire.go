@@ -12,15 +12,15 @@ import (
 	"ringlet/source/live"
 )
 
-// The bytes of docs/format/frames.md. All numbers are little-endian.
+// The layout of docs/format/frames.md. All numbers are little-endian; sizes are in bytes.
 const (
-	version1       = 1 // version of the format without an acknowledged end, and without what was given up
+	version1       = 1 // of the format: its end of the run is not acknowledged, and it has no given-up ranges
 	currentVersion = 2
 	helloMagic     = "RLFH"
 	answerMagic    = "RLFA"
 	helloSize      = 24 // and the name or the options
 	answerSize     = 32 // and the sentence
-	answerSize1    = 24 // the same in the first version
+	answerSize1    = 24 // the same in version 1
 	frameSize      = 20 // and the optional words, and the data
 	frameMark      = 0x5246
 	maxName        = 64
@@ -28,13 +28,13 @@ const (
 	optionSize     = 4 // and its bytes
 	maxSentence    = 512
 	anySource      = 0xffff
-	noType         = 255 // of a hello that says none
+	noType         = 255 // of a hello without a type
 	noEvent        = 1<<64 - 1
 	flagUnchecked  = 1 << 0 // the checksum is absent
 	flagEnd        = 1 << 1 // end of the run: no data; the event number is the first that never comes
-	flagTyped      = 1 << 2 // the type is that of this fragment, not the hello's
+	flagTyped      = 1 << 2 // the frame has its own type in place of the hello's
 	flagTrigger    = 1 << 3 // a trigger number follows the header: kept for later
-	flagStamp      = 1 << 4 // a time stamp follows: likewise
+	flagStamp      = 1 << 4 // a time stamp follows: kept for later
 	flagsVersion1  = flagUnchecked | flagEnd | flagTyped
 	flagsKnown     = flagsVersion1 | flagTrigger | flagStamp
 )
@@ -47,26 +47,26 @@ const (
 	optionRequired = 1 << 15
 )
 
-// answerCode is what an answer says.
+// answerCode says what an answer means.
 type answerCode uint8
 
 const (
 	codeAccepted     answerCode = iota // frames may follow
 	codeAcknowledged                   // all events below have their outcome
-	codeBadVersion                     // refusals: the connection ends behind the sentence
+	codeBadVersion                     // refusals: the connection ends after the sentence
 	codeBadSource
 	codeBadRun
 	codeBusy
 	codeBadFormat
 	codeGivenUp     // fragments are in no file of this run
-	codeEndReceived // Ringlet has the end of the run
+	codeEndReceived // Ringlet has received the end of the run
 	_
 	codeProofWanted // the front-end must prove that it has the secret
 )
 
-// Reasons of noteGivenUp.
+// Reasons in a codeGivenUp answer.
 const (
-	reasonSeveral = iota // of one range
+	reasonSeveral = iota // several reasons in one range
 	reasonLate
 	reasonRepeat
 	reasonBackwards
@@ -84,7 +84,7 @@ var reasonWords = [...]string{
 	reasonLeftOver: "are in no file of this run: it ended before they were built",
 }
 
-// faultReason is how the format says why a fragment was given up.
+// faultReason returns the format's number for the reason why a fragment was given up.
 func faultReason(why live.Fault) uint32 {
 	switch why {
 	case live.FaultLate:
@@ -99,19 +99,19 @@ func faultReason(why live.Fault) uint32 {
 	return reasonLeftOver
 }
 
-// hello is how a front-end begins.
+// hello is the first message of a front-end.
 type hello struct {
 	Version          uint8
-	Type             uint8 // bank type; noType: says none
+	Type             uint8 // bank type; noType: none given
 	Source           uint16
 	Run              uint64 // 0: any
 	Name             string
-	MaxFragmentBytes uint32 // bytes of the largest fragment that it will send; 0: it does not say
-	SourceName       string // what it calls its source: kept for later
+	MaxFragmentBytes uint32 // bytes of the largest fragment that it will send; 0: unknown
+	SourceName       string // the front-end's name for its source: kept for later
 	HasSecret        bool   // it can prove that it has a secret
 }
 
-// answer is all that Ringlet says to a front-end. What A to D are is told by the code, in the document.
+// answer is any message from Ringlet to a front-end. Code decides what A to D mean (docs/format/frames.md).
 type answer struct {
 	Code     answerCode
 	A, B     uint64
@@ -119,7 +119,7 @@ type answer struct {
 	Sentence string
 }
 
-// frame is one fragment as it came, or the end of the run.
+// frame is one received fragment, or the end of the run.
 type frame struct {
 	Event    uint64
 	Flags    uint8
@@ -130,10 +130,10 @@ type frame struct {
 
 func (f *frame) size() int { return frameSize + f.optional + len(f.Data) }
 
-// errMoreBytesNeeded says that more bytes are needed than are there.
+// errMoreBytesNeeded says that a hello or a frame is incomplete in the bytes so far.
 var errMoreBytesNeeded = errors.New("more bytes are needed")
 
-// formatError is what breaks the format.
+// formatError says how a front-end breaks the format.
 type formatError struct{ What string }
 
 func (e *formatError) Error() string {
@@ -145,9 +145,9 @@ func formatErrorf(format string, args ...any) error {
 	return &formatError{fmt.Sprintf(format, args...)}
 }
 
-// parseHello reads a hello from the beginning of b, and says its size; errMoreBytesNeeded if it goes on behind b. A
-// hello of another version is read as far as all versions agree: up to the version. The version is told beside an
-// error, too.
+// parseHello reads a hello from the beginning of b, and returns its size; errMoreBytesNeeded if it goes on after b. Of
+// a hello of another version it reads only what all versions have alike, up to the version. It returns the version
+// even with an error.
 func parseHello(b []byte) (hello, int, error) {
 	if n := min(len(b), len(helloMagic)); string(b[:n]) != helloMagic[:n] {
 		return hello{}, 0, formatErrorf("a hello begins with %q, not with %q", helloMagic, b[:n])
@@ -178,7 +178,7 @@ func parseHello(b []byte) (hello, int, error) {
 	return h, helloSize + n, h.options(b[helloSize : helloSize+n])
 }
 
-// helloTailSize is how many bytes follow the head of a hello.
+// helloTailSize returns how many bytes follow the head of a hello.
 func helloTailSize(b []byte) (int, error) {
 	if b[4] == version1 {
 		n := int(b[16])
@@ -243,8 +243,8 @@ func (h *hello) options(b []byte) error {
 	return nil
 }
 
-// appendAnswer appends an answer in a version to dst. A longer sentence is cut. An answer that a version has no code
-// for must not be given.
+// appendAnswer appends an answer in a version of the format to dst. It cuts a sentence that is too long. The caller
+// must not pass a code that the version does not have.
 func appendAnswer(dst []byte, version uint8, a answer) []byte {
 	sentence := truncateSentence(a.Sentence)
 	dst = append(dst, answerMagic...)
@@ -259,7 +259,7 @@ func appendAnswer(dst []byte, version uint8, a answer) []byte {
 	return append(dst, sentence...)
 }
 
-// truncateSentence is a sentence as far as an answer has room for it, in whole characters.
+// truncateSentence cuts a sentence to the length that an answer can have, in whole characters.
 func truncateSentence(sentence string) string {
 	if len(sentence) <= maxSentence {
 		return sentence
@@ -271,7 +271,7 @@ func truncateSentence(sentence string) string {
 	return sentence[:n]
 }
 
-// optionalBytes is how many bytes of optional words flags announce.
+// optionalBytes returns how many bytes of optional words the flags announce.
 func optionalBytes(flags uint8) int {
 	n := 0
 	if flags&flagTrigger != 0 {
@@ -283,7 +283,7 @@ func optionalBytes(flags uint8) int {
 	return n
 }
 
-// frameBytesNeeded is how many bytes must be there for a frame of which b is the beginning.
+// frameBytesNeeded returns the size in bytes of the frame that b begins with, as far as b tells it.
 func frameBytesNeeded(b []byte) int {
 	if len(b) < frameSize {
 		return frameSize
@@ -291,8 +291,8 @@ func frameBytesNeeded(b []byte) int {
 	return frameSize + optionalBytes(b[12]) + int(min(binary.LittleEndian.Uint32(b[8:]), event.MaxFragment))
 }
 
-// parseFrame reads a frame from the beginning of b into f; errMoreBytesNeeded if it goes on behind b. A header that
-// breaks the format is refused before its data are there. known are the flags of the connection's version.
+// parseFrame reads a frame from the beginning of b into f; errMoreBytesNeeded if it goes on after b. It refuses a
+// header that breaks the format before the data have come. known are the flags of the connection's version.
 func parseFrame(f *frame, b []byte, known uint8) error {
 	if len(b) < frameSize {
 		return errMoreBytesNeeded

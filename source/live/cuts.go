@@ -2,15 +2,15 @@ package live
 
 import "time"
 
-// cuts are the MEPs that were cut and are not taken, and how far the next one can go.
+// cuts are the MEPs that the scheduler has cut and the reader has not taken, and how far the next cut can go.
 type cuts struct {
 	window *window
 	rules  *Rules
 
-	list       []Cut  // not taken
+	list       []Cut  // the cuts not taken
 	end        uint64 // of the last cut
-	reach      uint64 // events below fit into the next MEP, and are decided
-	firstUncut uint64 // the first of [end, decided) with a fragment
+	reach      uint64 // events below are decided, and fit into the next MEP
+	firstUncut uint64 // the first event of [end, decidedBelow) with a fragment
 	spaceLeft  int    // bytes left for the next MEP, at reach
 	cutAt      time.Duration
 	reported   Reach
@@ -28,22 +28,21 @@ func (c *cuts) add(next Cut, now time.Duration) {
 	c.end, c.firstUncut = end, max(c.firstUncut, end)
 }
 
-// remove takes the first one out.
 func (c *cuts) remove() { c.list = c.list[:copy(c.list, c.list[1:])] }
 
-// isDecided tells whether there is a cut, and the events of the first one are decided.
+// isDecided says whether there is a cut and the events of the first one are decided.
 func (c *cuts) isDecided() bool { return len(c.list) > 0 && c.window.decidedBelow >= c.list[0].End() }
 
-// hasUncut tells that there are fragments of events that are decided and not cut.
+// hasUncut says that events with fragments are decided and not cut.
 func (c *cuts) hasUncut() bool {
 	c.firstUncut = c.window.firstHeld(max(c.firstUncut, c.window.low), c.window.decidedBelow)
 	return c.firstUncut < c.window.decidedBelow
 }
 
-// leap goes on to numbers far ahead.
+// leap goes on at event number to, far ahead, after numbers that no source has.
 func (c *cuts) leap(to uint64) { c.firstUncut, c.reach = max(c.firstUncut, to), max(c.reach, to) }
 
-// grow takes what is decided into the next MEP, as far as there is room.
+// grow adds decided events to the next MEP as far as it has room.
 func (c *cuts) grow() {
 	w := c.window
 	c.reach = max(c.reach, c.end, w.low)
@@ -54,8 +53,8 @@ func (c *cuts) grow() {
 	c.firstUncut = w.firstHeld(max(c.firstUncut, w.low), c.reach)
 }
 
-// report notes how far the data go; over: no source will give anything beyond. Behind an end others may have cut
-// further.
+// report notes how far the data go; over: no source will give anything beyond. After that, CompleteBelow stays,
+// although other readout units' data may have made the scheduler cut further.
 func (c *cuts) report(over bool) {
 	r := &c.reported
 	if !r.InputOver {
@@ -64,9 +63,9 @@ func (c *cuts) report(over bool) {
 	r.FirstUncut = min(c.firstUncut, r.CompleteBelow)
 }
 
-// updateDeadlines notes what is due, unless MEPs wait to be taken: then there is enough to do. full: no larger MEP is
-// possible. It counts from the last cut, if that was later than the event, so that who lags behind, or gives nothing,
-// does not make a MEP of each event.
+// updateDeadlines notes which events are due, unless MEPs wait to be taken: then there is enough to do. full: the next
+// MEP cannot grow. Deadlines count from the event or from the last cut, whichever is later; otherwise a source that
+// lags behind, or gives nothing, would make a MEP of each event.
 func (c *cuts) updateDeadlines(full bool, now time.Duration) (again time.Duration) {
 	r, w := &c.reported, c.window
 	if c.firstUncut >= c.reach || w.low < c.end {

@@ -2,16 +2,16 @@ package live
 
 import "time"
 
-// disjointAfter is how long two sources may give fragments, and share no number, before that is reported. It is less
-// than the two seconds that a user waits for a sign.
+// disjointAfter is how long two sources may give fragments without sharing a number before that is reported. It is
+// less than the two seconds that a user waits for a reaction.
 const disjointAfter = 1500 * time.Millisecond
 
-// SourceRange is what a source has come over: what is suspect counts only where nothing else came.
+// SourceRange returns the range of numbers of a source. Suspect numbers count only if the source has no accepted one.
 func (m *Matcher) SourceRange(source int) Range {
 	return m.numbering.sources[source].givenRange()
 }
 
-// givenRange is what this source has come over.
+// givenRange is SourceRange of this source.
 func (s *sourceNumbers) givenRange() Range {
 	switch {
 	case s.hasAccepted:
@@ -26,8 +26,8 @@ func (s *sourceNumbers) givenRange() Range {
 	return Range{First: noFragment}
 }
 
-// FindDisjoint tells whether a source and another one, the first such, both give fragments and share no number. again
-// is when to ask again, if that depends on time alone.
+// FindDisjoint says whether a source and another one both give fragments and share no number, and returns the first
+// such other source. again is when to ask again, if the answer depends on time alone.
 func (m *Matcher) FindDisjoint(source int, now time.Duration) (other int, disjoint bool, again time.Duration) {
 	s, again := &m.numbering.sources[source], Never
 	mine := s.givenRange()
@@ -41,7 +41,7 @@ func (m *Matcher) FindDisjoint(source int, now time.Duration) (other int, disjoi
 			continue
 		}
 		due := max(s.since, o.since) + disjointAfter
-		if s.isOver || o.isOver { // what it gave is all
+		if s.isOver || o.isOver { // it will give no more
 			due = now
 		}
 		if now >= due {
@@ -52,7 +52,7 @@ func (m *Matcher) FindDisjoint(source int, now time.Duration) (other int, disjoi
 	return 0, false, again
 }
 
-// spansRange tells that a source has given more than one number: a single one says nothing.
+// spansRange says that a source has given more than one number: a single one may be garbage.
 func (s *sourceNumbers) spansRange(r Range) bool {
 	return r.First < r.Last || s.hasAccepted && len(s.beyondWindow) > 0
 }

@@ -5,13 +5,13 @@ import "fmt"
 // Fault is what is wrong with the number of a fragment.
 type Fault uint8
 
-// The faults. Gap is a report: the fragment is used. A fragment with any other fault is thrown away.
+// The faults. FaultGap is only reported: its fragment is used. A fragment with any other fault is thrown away.
 const (
-	FaultGap       Fault = iota + 1 // numbers before it were left out by a source that keeps the order
-	FaultRepeat                     // the event has a fragment of this source
+	FaultGap       Fault = iota + 1 // a source that keeps the order left out the numbers before it
+	FaultRepeat                     // the event has a fragment of this source already
 	FaultBackwards                  // a lower number than the one before, from a source that keeps the order
 	FaultLate                       // the event was decided without it
-	FaultJump                       // a number that nothing that came before, after or beside it speaks for
+	FaultJump                       // a number that no number before, after or beside it confirms
 )
 
 // FaultCount is how many values a Fault may have.
@@ -25,13 +25,13 @@ var faultWords = [...]string{
 	FaultJump:      "is far from what came before and after it; the source is at",
 }
 
-// FragmentError says what is wrong with the number of one fragment, and of which source.
+// FragmentError says what is wrong with the number of one fragment of a source.
 type FragmentError struct {
 	Source      string // as the input names it
 	Event       uint64 // number of the fragment
 	Fault       Fault
-	Reference   uint64 // what Fault compares it with
-	CounterBits uint8  // the numbers look like a counter of so many bits that began anew; 0: they do not
+	Reference   uint64 // the number that Fault compares it with
+	CounterBits uint8  // the numbers look like a counter of so many bits that wrapped around; 0: they do not
 }
 
 func (e *FragmentError) Error() string {
@@ -50,8 +50,8 @@ func (e *FragmentError) Error() string {
 	return text
 }
 
-// counterBits tells how many bits a counter has that went from last to e by beginning anew; 0 if it does not look like
-// one.
+// counterBits returns how many bits a counter has that went from last to e by wrapping around; 0 if it does not look
+// like one.
 func counterBits(last, e uint64) uint8 {
 	for _, bits := range []uint8{8, 12, 15, 16, 24, 31, 32, 48} {
 		most, margin := uint64(1)<<bits, min(uint64(1)<<bits/16, 1024)
@@ -62,22 +62,22 @@ func counterBits(last, e uint64) uint8 {
 	return 0
 }
 
-// MissingError ends a run that may not go on without a fragment.
+// MissingError ends a run with StopAtMissing, since an event has no fragment of a source.
 type MissingError struct {
 	Source string
 	Event  uint64
 }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("event %d has no fragment of source %s, and on-missing is stop: see to the front-end, "+
+	return fmt.Sprintf("event %d has no fragment of source %s, and on-missing is stop: repair the front-end, "+
 		"or let on-missing be mark", e.Event, e.Source)
 }
 
-// EndError ends the input of a readout unit: what was cut before is still to be built, and what was not is left with
-// the front-ends. Err is a *MissingError, or why a source cannot go on.
+// EndError ends the input of a readout unit: the cuts made before are still built, and the fragments of later events
+// stay with the front-ends. Err is a *MissingError, or why a source cannot go on.
 type EndError struct{ Err error }
 
 func (e *EndError) Error() string { return e.Err.Error() }
 
-// Unwrap gives the reason.
+// Unwrap returns Err.
 func (e *EndError) Unwrap() error { return e.Err }

@@ -6,56 +6,58 @@ import (
 	"ringlet/event"
 )
 
-// Fragment is what one source has for one event.
+// Fragment is the data of one source for one event.
 type Fragment struct {
 	Event uint64         // number of the event, from 0, counted by the front-end
 	Type  event.BankType // as in an MFP; what the front-end says in its hello, 51 (TestDet) if it says nothing
-	Data  []byte         // at most event.MaxFragment bytes, in the feed's memory: valid until Done
+	Data  []byte         // at most event.MaxFragment bytes, in the feed's memory: valid until ReleaseFragments
 }
 
-// Feed is the fragments of one source, as they come.
+// Feed receives the fragments of one source.
 //
-// One goroutine calls Next, Done, SetResumeEvent, ReportGivenUp, SetSafeBelow and Close. Stats may be called by any.
+// One goroutine calls all methods but Stats, which any goroutine may call.
 type Feed interface {
-	// Next waits until at least one fragment is there and writes those that are there to dst, at most len(dst) of them,
+	// Next waits until at least one fragment is there and writes the fragments that are there to dst, at most len(dst),
 	// in the order in which they came. A front-end that goes away and comes back is no error. io.EOF says that the
-	// front-end declared the end of its run; ctx's error, that ctx is over. Any other error says that this source
-	// cannot go on; it names the source and what to do.
+	// front-end declared the end of its run; ctx's error, that ctx is over. Any other error says that this source cannot
+	// go on; it names the source and what to do.
 	Next(ctx context.Context, dst []Fragment) (int, error)
-	// ReleaseFragments tells that the next n fragments, of those that Next gave and Done was not told of, have been
-	// copied: the feed may use their memory again.
+	// ReleaseFragments says that the caller has copied the next n of the fragments that Next returned and that are not
+	// released yet: the feed may use their memory again.
 	ReleaseFragments(n int)
-	// SetResumeEvent tells the number behind the highest one that was taken and accepted: from there on a front-end that
-	// comes again is asked to send. It may be told again, and may be lower than the numbers that the feed gave.
+	// SetResumeEvent sets the event after the highest one that was taken and accepted: the feed asks a front-end that
+	// reconnects to send from there on. It may be called again with the same event, and the event may be lower than those
+	// of fragments that the feed gave.
 	SetResumeEvent(event uint64)
-	// ReportGivenUp tells that a fragment of each of the events from one up to another, without that one, which the feed
-	// gave, is in no file of this run and will be in none, and why. SetSafeBelow of a higher number comes behind it.
+	// ReportGivenUp reports that the feed's fragments of the events [from, to) are in no file of this run and will be in
+	// none, and why. A SetSafeBelow beyond them comes afterwards.
 	ReportGivenUp(from, to uint64, why Fault)
-	// SetSafeBelow tells that each fragment of an event below this number, of those that the feed gave, has its outcome:
-	// it was built, and a builder unit has what the durability of the run promises; or ReportGivenUp has told of it. A
-	// feed that acknowledges to its front-end acknowledges this.
+	// SetSafeBelow says that each fragment that the feed gave of an event below this number has its outcome: it was
+	// built, and a builder unit has made it as durable as the run promises; or ReportGivenUp has reported it. A feed
+	// whose carrier has acknowledgements acknowledges these events to its front-end.
 	SetSafeBelow(event uint64)
 	// Stats returns the counters so far.
 	Stats() Stats
-	// Close lets go of what the feed holds, and wakes nobody: ctx of Next does. It may be called twice.
+	// Close releases what the feed holds. It does not wake a Next that waits: the end of its ctx does. It may be called
+	// twice.
 	Close() error
 }
 
-// Explainer is a Feed that can say why it refused what it counts as refused.
+// Explainer is a Feed that can say why it refused messages.
 type Explainer interface {
-	// Explain is the latest reason, a sentence without the source's name; "", as long as nothing was refused. Any
-	// goroutine may call it.
+	// Explain returns the latest reason, a sentence without the source's name; "" before the first refusal. Any goroutine
+	// may call it.
 	Explain() string
 }
 
-// FrontendNamer is a Feed that knows who sends to it.
+// FrontendNamer is a Feed that knows its front-end.
 type FrontendNamer interface {
-	// Frontend is the front-end that is attached, or was last: the name that it gave, if it gave one, and where it is. It
-	// is text that can be shown, of 512 bytes at most; "" before one came. Any goroutine may call it.
+	// Frontend returns the name, if it gave one, and the place of the front-end that is attached, or was last. It is
+	// printable text of at most 512 bytes; "" before the first front-end. Any goroutine may call it.
 	Frontend() string
 }
 
-// Stats are the counters of a Feed. What a carrier does not know stays 0.
+// Stats are the counters of a Feed. A counter that a carrier does not have stays 0.
 type Stats struct {
 	Fragments         uint64 `help:"fragments received"`
 	Bytes             uint64 `unit:"bytes" help:"bytes of data in them"`

@@ -7,39 +7,38 @@ import (
 	"ringlet/event"
 )
 
-// NoEvent is no number of an event.
+// NoEvent is not the number of any event.
 const NoEvent = event.EndOfRun
 
 // Never is a time that does not come.
 const Never = time.Duration(math.MaxInt64)
 
-// FragmentRef is a fragment as the Matcher knows it.
+// FragmentRef describes a fragment to the Matcher.
 type FragmentRef struct {
 	Event uint64
-	Ref   uint64 // what the caller finds its bytes by
+	Ref   uint64 // by which the caller finds the bytes
 	Size  uint16 // bytes
 	Type  event.BankType
 }
 
-// OfferResult is what Offer makes of a fragment.
+// OfferResult says what Offer did with a fragment.
 type OfferResult uint8
 
-// The verdicts.
 const (
-	OfferKept   OfferResult = iota // it is the Matcher's, until FinishCut or TakeDropped gives it back
-	OfferThrown                    // it is the caller's again: it is of no use, and counted
+	OfferKept   OfferResult = iota // the Matcher owns it until TakeDropped returns it
+	OfferThrown                    // the caller owns it again: it is useless, and counted
 	OfferAhead                     // it is too far ahead to be kept now: offer it again when events were taken
 )
 
-// DroppedFragment is a fragment that the Matcher gives back: used, or thrown away after it had kept it.
+// DroppedFragment is a fragment that the Matcher gives back: used, or thrown away after it had been kept.
 type DroppedFragment struct {
 	Source int
 	FragmentRef
 	Fault     Fault  // 0: it was used
-	Reference uint64 // what Why compares it with
+	Reference uint64 // the number that Fault compares it with
 }
 
-// Counts are the accounts of a source's fragments, by what became of them.
+// Counts are the accounts of a source's fragments, by their outcome.
 type Counts struct {
 	Used             uint64 `help:"fragments of a live source in MEPs"`
 	Missing          uint64 `help:"fragments that were not there when their event was built"`
@@ -53,5 +52,5 @@ type Counts struct {
 	NewestEvent      uint64 `count:"last_event" kind:"level" help:"number of the event of the newest fragment"`
 }
 
-// Range is the lowest and the highest number that a source gave and that may be right.
+// Range is the lowest and the highest plausible number of a source.
 type Range struct{ First, Last uint64 }

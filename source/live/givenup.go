@@ -1,13 +1,13 @@
 package live
 
-// GivenUpRange is a range of events: a fragment of each was given up, for one reason. The zero value has none.
+// GivenUpRange is a range of events: one fragment of each was given up, for the same reason. The zero value is empty.
 type GivenUpRange struct {
-	From, To uint64 // To is the first one behind it
+	From, To uint64 // [From, To)
 	Fault    Fault
 }
 
-// Extend takes a range in that goes on where this one ends, for the same reason; or any, if this one has none. False:
-// it is another one.
+// Extend adds a range that begins where this one ends, for the same reason; an empty range becomes next. False: next
+// does not fit, and nothing changed.
 func (g *GivenUpRange) Extend(next GivenUpRange) bool {
 	switch {
 	case g.From == g.To:

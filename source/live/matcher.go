@@ -8,24 +8,26 @@ import (
 	"ringlet/event"
 )
 
-// A Matcher puts the fragments of all sources of a readout unit together by the numbers of their events. It is a step
-// machine without clock: times are told, as what has passed since any beginning.
+// A Matcher matches the fragments of all sources of a readout unit by their event numbers. It is a state machine
+// without a clock: the caller passes times, as durations since any fixed moment.
 //
-// A number comes from outside, and one may be garbage. So it moves nothing before something else speaks for it: see
-// numbering. No call's cost depends on a number: what a loop passes over lies in the window.
+// An event number comes from outside and may be garbage. So a single number changes nothing before another fragment
+// confirms it: see numbering. The cost of a call does not depend on a number: loops over events stay within the
+// window.
 //
-// Each fragment that is offered and not Ahead ends in one account of its source: used, repeats, backwards, late, jumps,
-// or left over. One goroutine at a time calls its methods. None allocates, but for errors and growing lists.
+// Each fragment that is offered, and not OfferAhead, ends in one account of its source: used, repeats, backwards,
+// late, jumps, or left over. One goroutine at a time calls the methods. They allocate only for errors and growing
+// lists.
 type Matcher struct {
 	rules        Rules
 	numbering    numbering
 	cuts         cuts
-	heldBack     bool // at decided: what is cut before it is to be cut without it
-	lacksStopped bool // at decided: it lacks what will not be taken any more
+	heldBack     bool // at decidedBelow: earlier events must be cut first, in a MEP of their own
+	lacksStopped bool // at decidedBelow: the event lacks a fragment that a stopped source will not give
 }
 
-// NewMatcher makes a Matcher. unordered tells, by source, that fragments may come out of order, and that anybody may
-// have sent one.
+// NewMatcher returns a Matcher. unordered says by source whether fragments may come out of order and any host may have
+// sent one, as over UDP.
 func NewMatcher(rules Rules, names []string, unordered []bool) *Matcher {
 	if rules.MaxLeap == 0 {
 		rules.MaxLeap = defaultMaxLeap
@@ -53,12 +55,12 @@ func NewMatcher(rules Rules, names []string, unordered []bool) *Matcher {
 	return m
 }
 
-// Offer takes a fragment of a source. The error is a *FragmentError: what is wrong with a fragment that is Thrown; or
-// that numbers were left out before fragments that are Kept. How often there was one is counted.
+// Offer offers a fragment of a source. The error is a *FragmentError: with OfferThrown, what is wrong with the
+// fragment; with OfferKept, that numbers were left out before it. The Matcher counts both.
 func (m *Matcher) Offer(source int, p FragmentRef, now time.Duration) (OfferResult, error) {
 	s := &m.numbering.sources[source]
 	if !s.started && p.Event < NoEvent {
-		s.started, s.since, s.resumed = true, now, now // for the events that waited for it its time counts from here
+		s.started, s.since, s.resumed = true, now, now // for events that waited for the source, its time-out begins now
 	}
 	gaps, at := s.counts.Gaps, s.nextNumber
 	if fault, than := s.checkNumber(p.Event); fault > 0 {
@@ -75,8 +77,8 @@ func (m *Matcher) Offer(source int, p FragmentRef, now time.Duration) (OfferResu
 	return v, nil
 }
 
-// SetStalled tells that nothing is taken from a source any more, or that it is again. While it is, nobody waits for it
-// in vain.
+// SetStalled says that the caller takes no more fragments from a source, since it has no room, or takes them again. A
+// stalled source is not given up for its silence.
 func (m *Matcher) SetStalled(source int, stalled bool, now time.Duration) {
 	s := &m.numbering.sources[source]
 	if s.stalled && !stalled {
@@ -85,36 +87,34 @@ func (m *Matcher) SetStalled(source int, stalled bool, now time.Duration) {
 	s.stalled = stalled
 }
 
-// SkipFirstTimeout has nobody wait longer for the first fragment of a source than for any other: the run goes on
-// already.
+// SkipFirstTimeout gives the first fragment of a source no longer time-out than any other: the run goes on already.
 func (m *Matcher) SkipFirstTimeout() { m.rules.FirstFragmentTimeout = 0 }
 
-// CountLeftOver tells of fragments that will not be offered, since the run ends and there is no room: they are left
-// over.
+// CountLeftOver counts fragments as left over that the caller will not offer, since the run ends and there is no room.
 func (m *Matcher) CountLeftOver(source, n int) {
 	m.numbering.sources[source].counts.WaitingFragments += uint64(n)
 }
 
-// MarkSourceOver tells that a source will give nothing more.
+// MarkSourceOver notes that a source will give no more fragments.
 func (m *Matcher) MarkSourceOver(source int) { m.numbering.sources[source].isOver = true }
 
-// StopSource tells that nothing more is taken from a source, since the run ends. What it has not given is missing at
-// once; or is not built at all, where no event may lack a fragment.
+// StopSource notes that the caller takes no more fragments from a source, since the run ends. What the source has not
+// given is missing at once; with StopAtMissing, events that lack its fragments are not built at all.
 func (m *Matcher) StopSource(source int) {
 	s := &m.numbering.sources[source]
 	s.isOver = s.isOver || m.rules.OnMissing != StopAtMissing
 	s.stopped = true
 }
 
-// AddCut tells which events a further MEP has.
+// AddCut adds a cut: the events of a further MEP.
 func (m *Matcher) AddCut(c Cut, now time.Duration) { m.cuts.add(c, now) }
 
-// IsCutDecided tells whether there is a cut that is not taken, and the events of the first one are decided.
+// IsCutDecided says whether there is a cut that is not taken and the events of the first one are decided.
 func (m *Matcher) IsCutDecided() bool { return m.cuts.isDecided() }
 
-// TakeCut writes the fragments of the first cut to dst, source by source, once its events are decided; false before
-// that. What is missing has the type FragmentMissing. FinishCut comes before the next one. The error says why no MEP
-// can be made: a *MissingError, if it lacks what it may not lack.
+// TakeCut writes the fragments of the first cut to dst, source by source, once its events are decided; ready is false
+// before that. A missing fragment has the type FragmentMissing. The caller must call FinishCut before the next
+// TakeCut. The error says why the MEP cannot be made: a *MissingError, if it lacks a fragment with StopAtMissing.
 func (m *Matcher) TakeCut(dst []FragmentRef) (c Cut, ready bool, err error) {
 	if len(m.cuts.list) == 0 {
 		return c, false, nil
@@ -135,8 +135,8 @@ func (m *Matcher) TakeCut(dst []FragmentRef) (c Cut, ready bool, err error) {
 	return c, true, nil
 }
 
-// collect writes the fragments of a cut to dst. What has no room, which only those can that came when the cut was made
-// without them, came too late.
+// collect writes the fragments of a cut to dst. The scheduler cut the MEP so that the fragments reported by then have
+// room. A fragment without room can only have come after that, and counts as late.
 func (m *Matcher) collect(c Cut, dst []FragmentRef) {
 	space, n := m.rules.MaxMEPBytes, int(c.Events)
 	for i := range m.numbering.sources {
@@ -158,7 +158,7 @@ func (m *Matcher) collect(c Cut, dst []FragmentRef) {
 	}
 }
 
-// firstMissing is the first fragment that is missing in a cut, as an error; nil if all are there.
+// firstMissing returns an error for the first missing fragment of a cut; nil if there is none.
 func (m *Matcher) firstMissing(c Cut) error {
 	for e := c.First; e < c.End(); e++ {
 		for i := range m.numbering.sources {
@@ -170,8 +170,7 @@ func (m *Matcher) firstMissing(c Cut) error {
 	return nil
 }
 
-// FinishCut counts the events of the first cut as built and gives their fragments back to the caller, who has copied
-// them.
+// FinishCut counts the events of the first cut as built and drops their fragments, which the caller has copied.
 func (m *Matcher) FinishCut(now time.Duration) {
 	c, n := m.cuts.list[0], &m.numbering
 	m.cuts.remove()
@@ -183,13 +182,13 @@ func (m *Matcher) FinishCut(now time.Duration) {
 	n.placePending(now)
 }
 
-// Low is the number below which no fragment is kept any more.
+// Low returns the number below which the Matcher keeps no fragment any more.
 func (m *Matcher) Low() uint64 { return m.numbering.window.low }
 
-// NextEvent is the number behind the highest one of a source that is accepted.
+// NextEvent returns the number after the highest accepted number of a source.
 func (m *Matcher) NextEvent(source int) uint64 { return m.numbering.sources[source].nextNumber }
 
-// TakeDropped gives the fragments that the Matcher does not need any more; they are the caller's until the next call of
+// TakeDropped returns the fragments that the Matcher does not need any more. The slice is valid until the next call of
 // any other method.
 func (m *Matcher) TakeDropped() []DroppedFragment {
 	d := m.numbering.dropped
@@ -197,11 +196,11 @@ func (m *Matcher) TakeDropped() []DroppedFragment {
 	return d
 }
 
-// Counts are the accounts of a source.
+// Counts returns the accounts of a source.
 func (m *Matcher) Counts(source int) Counts { return m.numbering.sources[source].counts }
 
-// Step decides what time decides. It returns how far the data go, and when to call it again; Never, if only a fragment
-// changes anything.
+// Step decides what depends on time. It returns how far the data go, and when to call it again; Never, if only a
+// fragment can change anything.
 func (m *Matcher) Step(now time.Duration) (Reach, time.Duration) {
 	n := &m.numbering
 	m.expectCut(now)
@@ -217,8 +216,8 @@ func (m *Matcher) Step(now time.Duration) (Reach, time.Duration) {
 	return m.cuts.reported, min(again, m.cuts.updateDeadlines(m.heldBack || n.anyStalled(), now))
 }
 
-// expectCut takes from the cut that is to be taken next that its events are, and that they have waited as long as an
-// event may. What is before it is in no MEP.
+// expectCut learns from the next cut to be taken that its events exist, and counts them as having waited for as long
+// as an event may. Events before the cut are in no MEP.
 func (m *Matcher) expectCut(now time.Duration) {
 	if len(m.cuts.list) == 0 {
 		return
@@ -234,7 +233,7 @@ func (m *Matcher) expectCut(now time.Duration) {
 // alreadyDue is a time before every other.
 const alreadyDue = time.Duration(math.MinInt64)
 
-// decideEvents moves on over events of which every fragment is there or given up.
+// decideEvents goes on over events whose fragments are all there or given up.
 func (m *Matcher) decideEvents(now time.Duration) (again time.Duration) {
 	n, w := &m.numbering, &m.numbering.window
 	m.heldBack, m.lacksStopped = false, false
@@ -254,7 +253,7 @@ func (m *Matcher) decideEvents(now time.Duration) (again time.Duration) {
 		if now < due {
 			return due
 		}
-		for j := range n.sources { // it is decided now, and with it what is suspect of it
+		for j := range n.sources { // the event is decided now, and its suspect fragments with it
 			if s := &n.sources[j]; s.suspects.includes(e) {
 				s.acceptSuspects(e)
 			}
@@ -268,7 +267,7 @@ func (m *Matcher) decideEvents(now time.Duration) (again time.Duration) {
 	return Never
 }
 
-// leapAhead goes on to numbers far ahead that are accepted, if there is nothing before them. It returns when to look
+// leapAhead goes on to accepted numbers far ahead, if there are no fragments before them. It returns when to look
 // again.
 func (m *Matcher) leapAhead(now time.Duration) time.Duration {
 	n := &m.numbering
@@ -301,7 +300,7 @@ func (m *Matcher) leapAhead(now time.Duration) time.Duration {
 	return Never
 }
 
-// allOver tells that all sources are, and have nothing beyond reach that is to be built.
+// allOver says that all sources are over, and have no fragment beyond reach that is to be built.
 func (m *Matcher) allOver() bool {
 	n, reach := &m.numbering, m.cuts.reach
 	if !n.allStopped() || m.heldBack {

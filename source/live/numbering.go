@@ -4,23 +4,25 @@ import "time"
 
 // numbering decides which numbers of the sources of a readout unit are accepted.
 //
-// A number that follows the one before it is. Any other may be garbage: of a front-end, or of whoever can send a
-// datagram. It is suspect, and a suspect moves nothing: neither what is known to be, nor where its source has come to.
+// A number that follows the one before it is accepted. Any other may be garbage, from a faulty front-end or from a
+// host that sends datagrams to the port. Such a number is suspect, and changes neither which events exist nor how far
+// its source has come.
 //
-// A source that keeps the order speaks for itself: the number that it sends next is near (Rules.MaxLeap), and the
-// suspect is accepted; or it goes on where it was, and the suspect is thrown away. Two may be suspect at a time; the
-// third decides between them. What is suspect when its event is decided, since others have it, is accepted.
+// A source that keeps the order confirms its own numbers. If the number after a suspect is near it (Rules.MaxLeap),
+// the suspect is accepted; if the source goes on where it was, the suspect is thrown away. Two fragments may be
+// suspect at a time; the third decides between them. A suspect is also accepted when its event is decided because
+// other sources have the event.
 //
-// A source without an order is one that anybody may have sent to. It speaks for itself only when nobody else is there
-// who could, and only as far as Rules.MaxLeap; else it takes another source that has the number, or has come further.
-// A fragment within the window is in its place meanwhile, but its event is not known to be.
+// A source without an order is one to which any host may have sent. It confirms its own numbers only while no other
+// source could, and only as far as Rules.MaxLeap; otherwise another source must have the number, or have come further.
+// Meanwhile a fragment within the window is in its place, but its event does not count as existing.
 type numbering struct {
 	window  window
 	sources []sourceNumbers
 	dropped []DroppedFragment
 }
 
-// offerOrdered takes a fragment of a source that keeps the order, whose number is none before.
+// offerOrdered offers a fragment of a source that keeps the order; checkNumber found no fault in its number.
 func (n *numbering) offerOrdered(s *sourceNumbers, p pendingFragment) OfferResult {
 	e := p.Event
 	if near := s.suspects.nearestBelow(e, s.rules.MaxLeap); near != noFragment {
@@ -45,10 +47,10 @@ func (n *numbering) offerOrdered(s *sourceNumbers, p pendingFragment) OfferResul
 	return OfferKept
 }
 
-// offerUnordered takes a fragment of a source that keeps no order, whose event is not decided.
+// offerUnordered offers a fragment of a source that keeps no order; its event is not decided.
 func (n *numbering) offerUnordered(s *sourceNumbers, p pendingFragment) OfferResult {
 	w, e := &n.window, p.Event
-	if s.unconfirmedCount > 0 && s.highestPlaced < w.seenBelow { // others have come further
+	if s.unconfirmedCount > 0 && s.highestPlaced < w.seenBelow { // other sources have come further
 		s.unconfirmedCount = 0
 		s.noteAccepted(s.highestPlaced)
 	}
@@ -69,7 +71,7 @@ func (n *numbering) offerUnordered(s *sourceNumbers, p pendingFragment) OfferRes
 		s.unconfirmedCount = 0
 		s.acceptPlaced(e, p.arrived)
 	case s.unconfirmedCount >= maxSuspects && n.isOnly(s) && s.highestPlaced-w.seenBelow <= s.rules.MaxLeap:
-		s.acceptPlaced(lower, p.arrived) // two speak for the lower one
+		s.acceptPlaced(lower, p.arrived) // two numbers confirm the lower one
 		s.unconfirmedCount, s.lowestUnconfirmed = 0, max(s.lowestUnconfirmed, e)
 		if s.lowestUnconfirmed >= w.seenBelow {
 			s.unconfirmedCount = 1
@@ -80,13 +82,13 @@ func (n *numbering) offerUnordered(s *sourceNumbers, p pendingFragment) OfferRes
 	return OfferKept
 }
 
-// offerFar takes a fragment of a source without an order that is beyond the window.
+// offerFar offers a fragment beyond the window, of a source without an order.
 func (n *numbering) offerFar(s *sourceNumbers, p pendingFragment) OfferResult {
 	e, half := p.Event, n.window.mask>>1
 	switch {
 	case len(s.beyondWindow) > 0, e-n.window.seenBelow <= half,
 		s.unconfirmedCount > maxSuspects && e-s.highestPlaced <= half:
-		return OfferAhead // what is before it will be decided
+		return OfferAhead // events before it will be decided, which moves the window
 	case n.confirmsItself(s, e):
 		s.acceptLower(p)
 		return OfferKept
@@ -94,8 +96,8 @@ func (n *numbering) offerFar(s *sourceNumbers, p pendingFragment) OfferResult {
 	return n.acceptIfFollowed(s, p)
 }
 
-// isConfirmed tells whether another source has a fragment of the same event, which nobody has come to before. What is
-// suspect there is accepted then, too.
+// isConfirmed says whether another source has a fragment of the same event, to which no source has come yet. If the
+// fragment is suspect there, it accepts it, too.
 func (n *numbering) isConfirmed(s *sourceNumbers, e uint64) bool {
 	confirmed := false
 	for i := range n.sources {
@@ -112,7 +114,7 @@ func (n *numbering) isConfirmed(s *sourceNumbers, e uint64) bool {
 	return confirmed
 }
 
-// isOnly tells that no other source is there that could speak for a number.
+// isOnly says that no other source has begun and goes on, so that none could confirm a number of this one.
 func (n *numbering) isOnly(s *sourceNumbers) bool {
 	for i := range n.sources {
 		if o := &n.sources[i]; o != s && o.started && !o.isOver {
@@ -122,14 +124,14 @@ func (n *numbering) isOnly(s *sourceNumbers) bool {
 	return true
 }
 
-// confirmsItself tells that a source may speak for itself, and does: two of its numbers are near, and not too far.
+// confirmsItself says that a source may confirm its own numbers, and that a suspect near e does so.
 func (n *numbering) confirmsItself(s *sourceNumbers, e uint64) bool {
 	return n.isOnly(s) && (!s.hasAccepted || e-n.window.seenBelow <= s.rules.MaxLeap) &&
 		s.suspects.lowestNear(e, s.rules.MaxLeap) != noFragment
 }
 
-// acceptIfFollowed accepts a number if another source is beyond the window as well, and there or a little further. Of
-// two suspects the lower one is accepted then.
+// acceptIfFollowed accepts a number if another source is beyond the window, too, at the same number or a little
+// further. If the other source is a little behind with a suspect, that suspect is accepted first.
 func (n *numbering) acceptIfFollowed(s *sourceNumbers, p pendingFragment) OfferResult {
 	for i := range n.sources {
 		o := &n.sources[i]
@@ -137,7 +139,7 @@ func (n *numbering) acceptIfFollowed(s *sourceNumbers, p pendingFragment) OfferR
 			continue
 		}
 		if at := o.beyondWindow.lowestNear(p.Event, n.window.mask); at < p.Event {
-			return OfferAhead // it will have its place
+			return OfferAhead // it gets its place when the window has moved there
 		} else if at != noFragment {
 			s.acceptFar(p)
 			return OfferKept
@@ -160,8 +162,8 @@ func (n *numbering) acceptIfFollowed(s *sourceNumbers, p pendingFragment) OfferR
 	return OfferKept
 }
 
-// acceptPersistent accepts the numbers of sources without an order that are held up since theirs are suspect, when they
-// have been for as long as an event waits. It returns when to look again.
+// acceptPersistent accepts numbers of stalled sources without an order, whose fragments are unconfirmed, when they
+// have been so for FragmentTimeout. It returns when to look again.
 func (n *numbering) acceptPersistent(now time.Duration) time.Duration {
 	again := Never
 	for i := range n.sources {
@@ -177,7 +179,7 @@ func (n *numbering) acceptPersistent(now time.Duration) time.Duration {
 	return again
 }
 
-// allStopped tells that nothing more is taken from any source.
+// allStopped says that no source gives more fragments.
 func (n *numbering) allStopped() bool {
 	for i := range n.sources {
 		if s := &n.sources[i]; !s.isOver && !s.stopped {
@@ -202,7 +204,7 @@ func (n *numbering) placePending(now time.Duration) {
 	}
 }
 
-// forgetBelow forgets the events below a number: they are built, or will never be.
+// forgetBelow forgets the events below a number: they are built (used), or will never be.
 func (n *numbering) forgetBelow(to uint64, used bool) {
 	w := &n.window
 	if to > w.low {
@@ -213,7 +215,6 @@ func (n *numbering) forgetBelow(to uint64, used bool) {
 	w.raiseLow(to)
 }
 
-// forgetLowest forgets the lowest event.
 func (n *numbering) forgetLowest(used bool) {
 	w := &n.window
 	e := w.low

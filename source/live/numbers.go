@@ -2,8 +2,8 @@ package live
 
 import "time"
 
-// sourceNumbers is one source: where its numbers have come to, what of it is in its place, waits for one, or is
-// suspect, and what has become of each fragment.
+// sourceNumbers is one source: how far its numbers have come, which of its fragments are in their place, wait for one,
+// or are suspect, and the accounts of all its fragments.
 type sourceNumbers struct {
 	// immutable
 	name    string
@@ -11,26 +11,26 @@ type sourceNumbers struct {
 	ordered bool
 	window  *window
 	rules   *Rules
-	dropped *[]DroppedFragment // what the caller is given back
+	dropped *[]DroppedFragment // fragments to be given back to the caller
 
-	started           bool          // a fragment came, whatever became of it
+	started           bool          // a fragment has come, even if it was thrown away
 	hasAccepted       bool          // a number was accepted
-	isOver            bool          // nothing more will come
-	stopped           bool          // nothing more is taken from it, though it may have more
-	stalled           bool          // nothing is taken from it: the readout unit has no room
-	since             time.Duration // when it began
-	resumed           time.Duration // when it began, or was stalled last
-	nextNumber        uint64        // behind the highest number that is accepted
-	gapEnd            uint64        // the last number behind those that it left out
-	emptyRunSteps     int           // times in a row that it left out minEmptyRun numbers or more: it counts in steps
-	lateNumber        uint64        // a number beyond next that came too late; none
-	wrapBits          uint8         // its numbers look like a counter of so many bits that began anew; 0
-	beyondWindow      pendingList   // accepted, and beyond the window: in order
+	isOver            bool          // the source gives no more fragments
+	stopped           bool          // the caller takes no more fragments, though the source may have some
+	stalled           bool          // the caller takes no fragments now: the readout unit has no room
+	since             time.Duration // when the first fragment came
+	resumed           time.Duration // when the first fragment came, or the last stall ended
+	nextNumber        uint64        // after the highest accepted number
+	gapEnd            uint64        // the first number after those that it left out last
+	emptyRunSteps     int           // how often in a row it left out minEmptyRun numbers or more: it counts in steps
+	lateNumber        uint64        // a late number beyond nextNumber; noFragment if there is none
+	wrapBits          uint8         // the numbers look like a counter of so many bits that wrapped around; 0: they do not
+	beyondWindow      pendingList   // accepted, beyond the window, in order
 	suspects          pendingList   // not accepted: in the order in which they came
-	unconfirmedCount  int           // unordered: fragments in a row beyond what is known
+	unconfirmedCount  int           // unordered: fragments in a row at or beyond seenBelow
 	unconfirmedSince  time.Duration // when the first of them came
 	lowestUnconfirmed uint64        // the lowest of them
-	highestPlaced     uint64        // unordered: the highest number that is in a place
+	highestPlaced     uint64        // unordered: the highest number whose fragment is in a place
 	fragments         []FragmentRef // by event
 	counts            Counts
 }
@@ -38,10 +38,9 @@ type sourceNumbers struct {
 // noFragment marks a slot without a fragment.
 const noFragment = NoEvent
 
-// maxSuspects is how many fragments of a source may be suspect: one that is garbage, and one that is not.
+// maxSuspects is how many fragments of a source may be suspect: one that is garbage, and one that is right.
 const maxSuspects = 2
 
-// begin prepares for fragments.
 func (s *sourceNumbers) begin() {
 	s.fragments = make([]FragmentRef, s.rules.Window)
 	s.beyondWindow, s.suspects = make(pendingList, 0, 2*maxSuspects), make(pendingList, 0, maxSuspects)
@@ -51,13 +50,13 @@ func (s *sourceNumbers) begin() {
 	}
 }
 
-// holds tells whether the source has a fragment of an event in its place.
+// holds says whether the source has a fragment of an event in its place.
 func (s *sourceNumbers) holds(e uint64) bool {
 	w := s.window
 	return e >= w.low && !w.isBeyond(e) && s.fragments[e&w.mask].Event == e
 }
 
-// checkNumber says what is wrong with a number, whatever comes before and after it.
+// checkNumber says what is wrong with a number whatever numbers follow, and with which number it disagrees.
 func (s *sourceNumbers) checkNumber(e uint64) (Fault, uint64) {
 	last := s.nextNumber - 1
 	switch {
@@ -88,7 +87,7 @@ func (s *sourceNumbers) throwAway(p FragmentRef, fault Fault, at uint64) (OfferR
 	return OfferThrown, s.faultError(p.Event, fault, at)
 }
 
-// countThrown counts a fragment that is not used.
+// countThrown counts a fragment that was thrown away.
 func (s *sourceNumbers) countThrown(why Fault) {
 	switch why {
 	case FaultRepeat:
@@ -102,8 +101,8 @@ func (s *sourceNumbers) countThrown(why Fault) {
 	}
 }
 
-// noteLate notes how far a source has come that is late: as far as its numbers follow one another, or two of them are
-// near. A single one far ahead does not count.
+// noteLate notes how far a source has come whose fragment is late: as far as its numbers follow one another, or as two
+// of them are near. A single number far ahead does not count.
 func (s *sourceNumbers) noteLate(e uint64) {
 	switch {
 	case !s.ordered:
@@ -120,7 +119,7 @@ func (s *sourceNumbers) noteLate(e uint64) {
 	}
 }
 
-// faultError says what is wrong with the number of a fragment of this source.
+// faultError returns the error for a fragment's number.
 func (s *sourceNumbers) faultError(event uint64, fault Fault, at uint64) error {
 	e := &FragmentError{
 		Source:    s.name,
@@ -134,13 +133,13 @@ func (s *sourceNumbers) faultError(event uint64, fault Fault, at uint64) error {
 	return e
 }
 
-// place puts a fragment that is counted as held into its place.
+// place puts a fragment, which is counted as waiting, into its place.
 func (s *sourceNumbers) place(p FragmentRef) {
 	s.fragments[p.Event&s.window.mask] = p
 	s.window.put(p)
 }
 
-// leavePlace gives back the fragment in the place of an event: used, or why not.
+// leavePlace gives back the fragment in the place of an event: as used (why is 0), or with the fault.
 func (s *sourceNumbers) leavePlace(e uint64, why Fault, at uint64) {
 	p := &s.fragments[e&s.window.mask]
 	s.window.remove(*p)
@@ -155,7 +154,7 @@ func (s *sourceNumbers) leavePlace(e uint64, why Fault, at uint64) {
 	p.Event = noFragment
 }
 
-// drop gives a fragment back that was held and is not used.
+// drop gives back a fragment that was counted as waiting and is not used.
 func (s *sourceNumbers) drop(p FragmentRef, why Fault, at uint64) {
 	s.countThrown(why)
 	s.counts.WaitingFragments--
@@ -167,10 +166,10 @@ func (s *sourceNumbers) drop(p FragmentRef, why Fault, at uint64) {
 	})
 }
 
-// dropJump gives a fragment back whose number nothing speaks for.
+// dropJump gives back a fragment whose number was not confirmed.
 func (s *sourceNumbers) dropJump(p pendingFragment) { s.drop(p.FragmentRef, FaultJump, s.nextNumber) }
 
-// addSuspect keeps a fragment that is not accepted. The oldest one has had its time.
+// addSuspect keeps a fragment as suspect. It drops the oldest suspect if there are too many.
 func (s *sourceNumbers) addSuspect(p pendingFragment) {
 	if len(s.suspects) == maxSuspects {
 		s.dropJump(s.suspects.remove(0))
@@ -179,7 +178,7 @@ func (s *sourceNumbers) addSuspect(p pendingFragment) {
 	s.counts.WaitingFragments++
 }
 
-// dropSuspects throws away the suspects from a number on: what came behind them is below.
+// dropSuspects throws away the suspects from a number on: the fragments after them had lower numbers.
 func (s *sourceNumbers) dropSuspects(from uint64) {
 	for i := 0; i < len(s.suspects); {
 		if s.suspects[i].Event < from {
@@ -190,8 +189,8 @@ func (s *sourceNumbers) dropSuspects(from uint64) {
 	}
 }
 
-// acceptSuspects accepts the suspects up to a number: each that is not too far from the one before it, or is that
-// number.
+// acceptSuspects accepts suspects up to a number: the one with that number, and each that is near the number before
+// it. It drops the others up to that number.
 func (s *sourceNumbers) acceptSuspects(upTo uint64) {
 	for i := s.suspects.lowest(upTo); i >= 0; i = s.suspects.lowest(upTo) {
 		d := s.suspects.remove(i)
@@ -207,7 +206,7 @@ func (s *sourceNumbers) acceptSuspects(upTo uint64) {
 	}
 }
 
-// acceptNear accepts the suspects as far as they are near a number, and throws the rest away.
+// acceptNear accepts the suspects that are near a number, and throws the others away.
 func (s *sourceNumbers) acceptNear(about, within uint64) {
 	for len(s.suspects) > 0 {
 		if d := s.suspects.remove(0); distance(d.Event, about) <= within {
@@ -224,7 +223,7 @@ func (s *sourceNumbers) acceptFar(p pendingFragment) {
 	s.acceptNew(p)
 }
 
-// acceptLower accepts the lower one of two numbers that are near.
+// acceptLower accepts the lower of two numbers that are near each other, and keeps the higher one as suspect.
 func (s *sourceNumbers) acceptLower(p pendingFragment) {
 	if lower := min(p.Event, s.suspects.lowestNear(p.Event, s.rules.MaxLeap)); lower < p.Event {
 		s.acceptNear(lower, 0)
@@ -234,7 +233,7 @@ func (s *sourceNumbers) acceptLower(p pendingFragment) {
 	s.acceptNew(p)
 }
 
-// noteAccepted notes a number that is accepted.
+// noteAccepted notes that a number is accepted.
 func (s *sourceNumbers) noteAccepted(e uint64) {
 	switch {
 	case !s.hasAccepted:
@@ -248,13 +247,13 @@ func (s *sourceNumbers) noteAccepted(e uint64) {
 	s.counts.FirstEvent, s.counts.NewestEvent = min(s.counts.FirstEvent, e), e
 }
 
-// acceptNew accepts a fragment that is not counted yet.
+// acceptNew accepts a fragment that is not yet counted as waiting.
 func (s *sourceNumbers) acceptNew(p pendingFragment) {
 	s.counts.WaitingFragments++
 	s.accept(p)
 }
 
-// accept accepts a fragment that is counted as held.
+// accept accepts a fragment that is counted as waiting.
 func (s *sourceNumbers) accept(p pendingFragment) {
 	e := p.Event
 	if s.hasAccepted && s.ordered && e > s.nextNumber {
@@ -270,20 +269,20 @@ func (s *sourceNumbers) accept(p pendingFragment) {
 	s.window.extendSeen(e+1, p.arrived)
 }
 
-// acceptPlaced accepts a number whose fragment is in its place.
+// acceptPlaced accepts a number whose fragment is in its place already.
 func (s *sourceNumbers) acceptPlaced(e uint64, arrived time.Duration) {
 	s.noteAccepted(e)
 	s.window.extendSeen(e+1, arrived)
 }
 
-// acceptHighest accepts the highest number in a place, if it is not known to be, and not too far.
+// acceptHighest accepts the highest number in a place, if it is at or beyond seenBelow and near it.
 func (s *sourceNumbers) acceptHighest(now time.Duration) {
 	if s.highestPlaced >= s.window.seenBelow && s.highestPlaced-s.window.seenBelow <= s.rules.MaxLeap {
 		s.acceptPlaced(s.highestPlaced, now)
 	}
 }
 
-// addUnconfirmed notes a fragment that is in its place, and whose event is not known to be.
+// addUnconfirmed notes a fragment in its place whose event does not count as existing yet.
 func (s *sourceNumbers) addUnconfirmed(p pendingFragment) {
 	if s.unconfirmedCount++; s.unconfirmedCount == 1 {
 		s.unconfirmedSince, s.lowestUnconfirmed = p.arrived, p.Event
@@ -291,13 +290,13 @@ func (s *sourceNumbers) addUnconfirmed(p pendingFragment) {
 	s.highestPlaced = max(s.highestPlaced, p.Event)
 }
 
-// hasPersisted tells that a source has gone on beyond what is known for as long as an event waits, and nobody followed.
+// hasPersisted says that a source has gone on beyond seenBelow for FragmentTimeout while no other source has followed.
 func (s *sourceNumbers) hasPersisted(now time.Duration) bool {
 	return s.unconfirmedCount > maxSuspects && now >= s.unconfirmedSince+s.rules.FragmentTimeout
 }
 
-// resolveSuspects decides on the suspects when nothing more is taken from any source. What is not far from where the
-// source has come to is kept; and the only number that it gave.
+// resolveSuspects decides the suspects when no source gives more fragments. A suspect near the last number of its
+// source is accepted, and so is the only number that a source gave.
 func (s *sourceNumbers) resolveSuspects(now time.Duration) {
 	if !s.ordered && s.holds(s.highestPlaced) {
 		s.acceptHighest(now)
@@ -310,13 +309,13 @@ func (s *sourceNumbers) resolveSuspects(now time.Duration) {
 			continue
 		}
 		s.accept(d)
-		if least > 0 { // it came behind a higher one, which was wrong then
+		if least > 0 { // it came after a higher one, which was wrong then
 			s.dropSuspects(0)
 		}
 	}
 }
 
-// placePending puts fragments into their places that were too far ahead, and lets go of those for which it is too late.
+// placePending puts fragments that were too far ahead into their places, and drops those that are too late now.
 func (s *sourceNumbers) placePending(now time.Duration) {
 	w := s.window
 	for len(s.beyondWindow) > 0 && !w.isBeyond(s.beyondWindow[0].Event) {
@@ -333,7 +332,7 @@ func (s *sourceNumbers) placePending(now time.Duration) {
 			s.suspects.remove(i)
 			s.drop(d.FragmentRef, FaultLate, w.low)
 			s.noteLate(d.Event)
-			i = 0 // what is suspect may have changed
+			i = 0 // noteLate may have changed the suspects
 		case !s.ordered && !w.isBeyond(d.Event):
 			s.suspects.remove(i)
 			s.place(d.FragmentRef)
@@ -344,8 +343,8 @@ func (s *sourceNumbers) placePending(now time.Duration) {
 	}
 }
 
-// giveUpTime is when a source is given up that has no fragment of an event; or, if it has a suspect one, when that is
-// accepted.
+// giveUpTime is when an event is decided without a source that has no fragment of it; if the source has a suspect one,
+// when that is accepted.
 func (s *sourceNumbers) giveUpTime(e uint64, first time.Duration) time.Duration {
 	wait := s.rules.FragmentTimeout
 	switch suspected := s.suspects.includes(e); {

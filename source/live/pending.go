@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// pendingFragment is a fragment that is in no place yet, and when it came.
+// pendingFragment is a fragment that is not in its place, and when it came.
 type pendingFragment struct {
 	FragmentRef
 	arrived time.Duration
 }
 
-// pendingList is a few of them, of one source.
+// pendingList is a few such fragments of one source.
 type pendingList []pendingFragment
 
 func (l pendingList) includes(e uint64) bool {
@@ -23,14 +23,13 @@ func (l pendingList) includes(e uint64) bool {
 	return false
 }
 
-// remove takes one out.
 func (l *pendingList) remove(i int) pendingFragment {
 	p := (*l)[i]
 	*l = slices.Delete(*l, i, i+1)
 	return p
 }
 
-// insert puts one in, in the order of their numbers.
+// insert inserts a fragment in the order of event numbers.
 func (l *pendingList) insert(p pendingFragment) {
 	at := 0
 	for at < len(*l) && (*l)[at].Event < p.Event {
@@ -39,7 +38,7 @@ func (l *pendingList) insert(p pendingFragment) {
 	*l = slices.Insert(*l, at, p)
 }
 
-// lowest is the index of the one with the lowest number, of those up to a number; -1 if there is none.
+// lowest returns the index of the fragment with the lowest number up to upTo; -1 if there is none.
 func (l pendingList) lowest(upTo uint64) int {
 	least := -1
 	for i := range l {
@@ -50,7 +49,7 @@ func (l pendingList) lowest(upTo uint64) int {
 	return least
 }
 
-// lowestNear is the lowest number that is so near an event; none if there is none.
+// lowestNear returns the lowest number at most within away from e; noFragment if there is none.
 func (l pendingList) lowestNear(e, within uint64) uint64 {
 	best := noFragment
 	for i := range l {
@@ -61,7 +60,7 @@ func (l pendingList) lowestNear(e, within uint64) uint64 {
 	return best
 }
 
-// nearestBelow is the highest number below an event and so near it; none if there is none.
+// nearestBelow returns the highest number below e and at most within away from it; noFragment if there is none.
 func (l pendingList) nearestBelow(e, within uint64) uint64 {
 	best := noFragment
 	for i := range l {

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// OnMissing says what becomes of an event to which a source gave no fragment in time.
+// OnMissing says what happens to an event for which a source gave no fragment in time.
 type OnMissing uint8
 
 const (
-	// MarkMissing builds the event; the fragment's place says that it is missing.
+	// MarkMissing builds the event, with the bank type FragmentMissing in place of the fragment.
 	MarkMissing OnMissing = iota
 	// WaitForMissing waits for the fragment for as long as it can still come.
 	WaitForMissing
@@ -37,37 +37,37 @@ func ParseOnMissing(s string) (OnMissing, error) {
 	return 0, fmt.Errorf("what to do about a missing fragment is %s, not %q", strings.Join(onMissingNames[:], " or "), s)
 }
 
-// Rules say when a Matcher gives a fragment up, and when it wants what it has to be built.
+// Rules say when a Matcher gives a fragment up, and when it wants the events that it has to be built.
 type Rules struct {
 	FragmentTimeout      time.Duration // how long an event waits for a fragment
-	FirstFragmentTimeout time.Duration // the same for a source that has not given any yet; no less than Timeout
-	FlushAfter           time.Duration // how long an event waits for a MEP to be full
+	FirstFragmentTimeout time.Duration // the same for a source that has given none yet; no less than FragmentTimeout
+	FlushAfter           time.Duration // how long an event waits for its MEP to fill up
 	OnMissing            OnMissing
 	Packing              int // the most events of a MEP
 	Window               int // events that are kept at a time, a power of two
 	MaxMEPBytes          int // bytes of fragments, padding included, that a MEP of this readout unit may have
 	AlignLog2            uint8
-	// how far a number may be from the one before it, or from a suspect one, to be near; 0: defaultMaxLeap
+	// numbers at most so far from the number before, or from a suspect one, are near it; 0: defaultMaxLeap
 	MaxLeap uint64
 }
 
-// defaultMaxLeap is MaxLeap where nothing else is said.
+// defaultMaxLeap is MaxLeap if the configuration gives none.
 const defaultMaxLeap = 1_000_000
 
-// Reach is how far the data of a readout unit go. Numbers are of events; each only grows.
+// Reach is how far the data of a readout unit have come. The fields but InputOver are event numbers, and only grow.
 type Reach struct {
-	FirstUncut    uint64 // the first event behind the last cut that any source has a fragment of; To if there is none
+	FirstUncut    uint64 // the first event after the last cut that any source has; CompleteBelow if there is none
 	CompleteBelow uint64 // of every event below, each fragment is there or given up
-	FlushBelow    uint64 // events below have waited long enough for a MEP to be full
-	OverdueBelow  uint64 // events below have waited as long as an event may, whatever others have of them
-	InputOver     bool   // no source will give anything beyond To
+	FlushBelow    uint64 // events below have waited for their MEP to fill up for long enough
+	OverdueBelow  uint64 // events below have waited for as long as an event may, whatever other readout units have
+	InputOver     bool   // no source will give anything beyond CompleteBelow
 }
 
-// Cut is which events a MEP has.
+// Cut says which events a MEP has.
 type Cut struct {
 	First  uint64
 	Events uint32
 }
 
-// End is the number behind the last event.
+// End returns the number after the last event.
 func (c Cut) End() uint64 { return c.First + min(uint64(c.Events), NoEvent-min(c.First, NoEvent)) }

@@ -12,13 +12,14 @@ import (
 	"ringlet/shmem/ring"
 )
 
-// defaultSize is the ring's where the address says nothing: 13 ms of 10 Gbit/s, and a hundred of them fit into 2 GiB.
+// defaultSize is the size of a ring whose address gives none: 13 ms at 10 Gbit/s, and a hundred of them fit into 2
+// GiB.
 const defaultSize = 16 << 20
 
-// maxSize is more than any front-end needs to outlast a pause of its readout unit.
+// maxSize is more bytes than any front-end fills during a pause of its readout unit.
 const maxSize = 1 << 30
 
-// address is what stands behind `shm:`, as NAME, or /DIR/NAME, and ?size=64MiB behind it.
+// address is the text after `shm:`: NAME or /DIR/NAME, and optionally ?size=64MiB.
 type address struct {
 	dir, name string
 	size      int // of the records, bytes
@@ -26,7 +27,7 @@ type address struct {
 
 const addressSyntax = "write shm:NAME, shm:/DIR/NAME or shm:NAME?size=64MiB"
 
-// addressError is an address that means no ring.
+// addressError is an address that does not name a ring.
 type addressError struct {
 	Source string // the input, word for word
 	Reason string
@@ -36,17 +37,17 @@ func (e *addressError) Error() string {
 	return fmt.Sprintf("%s in input %s: %s", e.Reason, e.Source, addressSyntax)
 }
 
-// Check says why an address means no ring, whatever the host.
+// Check says why an address does not name a ring, whatever the host.
 func Check(text string) error {
 	_, err := parseAddress("", text)
 	var wrong *addressError
 	if errors.As(err, &wrong) {
-		return errors.New(wrong.Reason + ": " + addressSyntax) // who asks names the input
+		return errors.New(wrong.Reason + ": " + addressSyntax) // the caller names the input
 	}
 	return err
 }
 
-// SegmentPath is the path of the shared memory that an address takes.
+// SegmentPath returns the path of the shared memory that an address names; empty if the address is wrong.
 func SegmentPath(text string) string {
 	a, err := parseAddress("", text)
 	if err != nil {
@@ -88,7 +89,7 @@ func parseAddress(source, text string) (address, error) {
 	return a, nil
 }
 
-// parseSize reads a number of MiB, KiB or GiB.
+// parseSize reads a number of KiB, MiB or GiB.
 func parseSize(text string) (int, error) {
 	unit := 0
 	for suffix, u := range map[string]int{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30} {

@@ -1,11 +1,11 @@
-// Package shmring is the source `shm:NAME`: a ring in shared memory that a front-end's own process fills. The ring is
-// shmem/ring, its layout docs/format/ring.md, and who fills it from C, Python or Go finds docs/clients.md.
+// Package shmring is the source `shm:NAME`: a ring of fragments in shared memory that a front-end's own process fills.
+// The ring is shmem/ring, its layout docs/format/ring.md; clients in C, Python and Go are in docs/clients.md.
 //
 // It stands for the Reader and the Writer of LHCb-EB §III.B.
 //
-// What the caller must do: Open makes the ring and its name; then it is a live.Feed, with the order that live.Feed asks
-// for. Close takes the name away and tells the front-end.
+// The caller opens the ring with Open, and then calls the methods in the order that live.Feed asks for. Close removes
+// the name of the ring and tells the front-end.
 //
-// It does not promise that fragments outlive this process: what the front-end has committed and this process has not
-// taken is gone with the ring. The front-end can keep what is not yet safe; the ring tells it.
+// Fragments do not outlive this process: those that the front-end has committed and this process has not taken are
+// lost with the ring. The ring tells the front-end which events are safe, so that it can keep the others.
 package shmring

@@ -15,7 +15,7 @@ import (
 	"ringlet/source/live"
 )
 
-// livenessInterval is how long a front-end that gives nothing is trusted to live before its lock is looked at.
+// livenessInterval is how long a feed trusts that a silent front-end lives, before it checks the front-end's lock.
 const livenessInterval = 100 * time.Millisecond
 
 // feed is a ring of this process that a front-end fills.
@@ -24,7 +24,7 @@ type feed struct {
 	name string
 	log  *slog.Logger
 	seg  *shmem.Segment
-	// pollBound and alive are methods, kept so that a wait makes no new ones
+	// method values of readAvailable and checkAlive, kept so that a wait allocates none
 	pollBound       func() (bool, error)
 	checkAliveBound func() error
 
@@ -36,10 +36,10 @@ type feed struct {
 	lastCheck   time.Time
 	failure     error
 	closed      bool
-	resume      uint64            // from which event a front-end that comes is to send
+	resume      uint64            // a front-end that attaches is to send from this event on
 	hasResume   bool              // resume is known
-	givenUp     live.GivenUpRange // what was given up, and is not reported yet
-	heldLogged  bool              // it was logged that a front-end is held back
+	givenUp     live.GivenUpRange // given up, and not told to the front-end
+	heldLogged  bool              // the log has said that a front-end's acknowledgements are held back
 
 	// atomic
 	frontend, refusal                                            atomic.Pointer[string]
@@ -48,8 +48,8 @@ type feed struct {
 
 var errClosed = errors.New("the source is closed")
 
-// Open makes the ring that s.Address names, and waits for nobody: a front-end may attach from now on. A ring of that
-// name whose maker was killed makes room for it.
+// Open makes the ring that s.Address names, and does not wait: a front-end may attach from now on. It replaces a ring
+// of that name whose maker was killed.
 //
 // Errors are *addressError and those of shmem.Create, with the source's name.
 func Open(_ context.Context, s live.FeedSettings) (live.Feed, error) {
@@ -76,7 +76,7 @@ func Open(_ context.Context, s live.FeedSettings) (live.Feed, error) {
 	return f, nil
 }
 
-// Next is live.Feed's.
+// Next implements live.Feed.
 func (f *feed) Next(ctx context.Context, dst []live.Fragment) (int, error) {
 	if err := f.checkOpen(ctx); err != nil || len(dst) == 0 {
 		return 0, err
@@ -89,7 +89,7 @@ func (f *feed) Next(ctx context.Context, dst []live.Fragment) (int, error) {
 	}
 	var err error
 	for f.filledCount == 0 && err == nil {
-		// What the front-end is decides how long a sleep may be, so each attachment begins a new one.
+		// How long a sleep may be depends on the front-end, so each attachment begins a new one.
 		if err = f.ring.Wait(ctx, 0, f.pollBound, f.checkAliveBound); errors.Is(err, errRecheck) {
 			err = nil
 		}
@@ -107,9 +107,9 @@ func (f *feed) checkOpen(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// readAvailable writes to dst what is there, and says whether that is anything.
+// readAvailable fills dst with the fragments that are in the ring, and says whether there were any.
 func (f *feed) readAvailable() (bool, error) {
-	state, attached := f.ring.ProducerState() // first: what was written before the end counts
+	state, attached := f.ring.ProducerState() // before reading: fragments written before the end are then seen
 	f.noteArrivals(f.watch.update(state, attached, true))
 	var bytes uint64
 	var err error
@@ -125,7 +125,7 @@ func (f *feed) readAvailable() (bool, error) {
 	}
 	f.updateCounters(bytes)
 	switch {
-	case f.filledCount > 0: // an error comes again
+	case f.filledCount > 0: // the ring returns an error again
 		return true, nil
 	case err != nil:
 		return false, f.refuse(err)
@@ -136,7 +136,6 @@ func (f *feed) readAvailable() (bool, error) {
 	return false, nil
 }
 
-// updateCounters brings the counters up to date.
 func (f *feed) updateCounters(bytes uint64) {
 	f.fragments.Add(uint64(f.filledCount))
 	f.bytes.Add(bytes)
@@ -149,11 +148,11 @@ func (f *feed) updateCounters(bytes uint64) {
 	}
 }
 
-// refuse ends the source: what stands in the ring cannot be.
+// refuse ends the source: the bytes in the ring break its format.
 func (f *feed) refuse(err error) error {
 	f.refused.Add(1)
 	f.ring.Close(true)
-	f.failure = fmt.Errorf("source %s: %w: the front-end has a fault, nothing behind this can be trusted; "+
+	f.failure = fmt.Errorf("source %s: %w: the front-end has a fault, no fragment after this one can be trusted; "+
 		"repair it and start a new run", f.name, err)
 	why := err.Error()
 	f.refusal.Store(&why)
@@ -161,10 +160,10 @@ func (f *feed) refuse(err error) error {
 	return f.failure
 }
 
-// errRecheck makes Next wait anew.
+// errRecheck makes Next begin a new wait.
 var errRecheck = errors.New("look again")
 
-// checkAlive finds whether the front-end that says it is there has died.
+// checkAlive finds out whether the front-end that the ring shows as attached has died.
 func (f *feed) checkAlive() error {
 	now := time.Now()
 	if now.Sub(f.lastCheck) < livenessInterval {
@@ -173,16 +172,16 @@ func (f *feed) checkAlive() error {
 	f.lastCheck = now
 	locked, err := f.seg.IsByteClaimed(ring.ProducerByte)
 	if err != nil {
-		return fmt.Errorf("source %s: whether the front-end lives: %w", f.name, err)
+		return fmt.Errorf("source %s: cannot tell whether the front-end lives: %w", f.name, err)
 	}
-	// After the lock: who says now that it is attached, and had no lock before, is dead or has just come. The one who
-	// came is seen by its number.
+	// The state is loaded after the lock is checked: a front-end that is attached now and had no lock then has died, or
+	// has just attached. One that has just attached shows in the number of attachments.
 	state, attached := f.ring.ProducerState()
 	f.noteArrivals(f.watch.update(state, attached, locked))
 	return errRecheck
 }
 
-// Stats is live.Feed's.
+// Stats implements live.Feed.
 func (f *feed) Stats() live.Stats {
 	return live.Stats{
 		Fragments:         f.fragments.Load(),
@@ -194,7 +193,7 @@ func (f *feed) Stats() live.Stats {
 	}
 }
 
-// Close is live.Feed's.
+// Close implements live.Feed.
 func (f *feed) Close() error {
 	if f.closed {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"ringlet/source/live"
 )
 
-// noteArrivals counts and tells what has become of the front-end.
+// noteArrivals counts and logs front-ends that came and went.
 func (f *feed) noteArrivals(came, went uint64) {
 	if came+went == 0 {
 		return
@@ -23,7 +23,7 @@ func (f *feed) noteArrivals(came, went uint64) {
 		who := describeFrontend(f.ring.Frontend(), f.ring.PID())
 		f.frontend.Store(&who)
 		f.heldLogged = false
-		f.ring.SetSafe(0) // it may be told more than the one before, or less
+		f.ring.SetSafe(0) // the ring may tell this front-end more than the one before, or less
 		f.log.Info("a front-end has attached", "source", f.name, "frontend", who, "times", came)
 	}
 }
@@ -39,7 +39,7 @@ func describeFrontend(name string, pid uint32) string {
 // Frontend implements live.FrontendNamer.
 func (f *feed) Frontend() string { return loadString(f.frontend.Load()) }
 
-// Explain is why a record or a front-end was refused last; empty where none was.
+// Explain returns why a record or a front-end was refused last; empty if none was.
 func (f *feed) Explain() string { return loadString(f.refusal.Load()) }
 
 func loadString(s *string) string {
@@ -49,17 +49,17 @@ func loadString(s *string) string {
 	return *s
 }
 
-// ReleaseFragments is live.Feed's.
+// ReleaseFragments implements live.Feed.
 func (f *feed) ReleaseFragments(n int) {
 	if !f.closed {
 		f.ring.Done(n)
 	}
 }
 
-// SetResumeEvent is live.Feed's. The ring hears of it with the next Next: then all that was given has been taken.
+// SetResumeEvent implements live.Feed. The next Next publishes it to the ring: by then all fragments given were taken.
 func (f *feed) SetResumeEvent(event uint64) { f.resume, f.hasResume = event, true }
 
-// ReportGivenUp is live.Feed's.
+// ReportGivenUp implements live.Feed.
 func (f *feed) ReportGivenUp(from, to uint64, why live.Fault) {
 	next := live.GivenUpRange{From: from, To: to, Fault: why}
 	if f.closed || from >= to || f.givenUp.Extend(next) {
@@ -69,7 +69,7 @@ func (f *feed) ReportGivenUp(from, to uint64, why live.Fault) {
 	f.givenUp = next
 }
 
-// ringReasons are faults in the words of the ring.
+// ringReasons are the ring's reasons for each fault.
 var ringReasons = map[live.Fault]ring.Reason{
 	live.FaultLate:      ring.Late,
 	live.FaultRepeat:    ring.Repeat,
@@ -77,7 +77,7 @@ var ringReasons = map[live.Fault]ring.Reason{
 	live.FaultJump:      ring.Jump,
 }
 
-// flushGivenUp tells the front-end what was given up.
+// flushGivenUp tells the front-end of the given-up range.
 func (f *feed) flushGivenUp() {
 	if f.givenUp.From < f.givenUp.To {
 		f.ring.ReportGivenUp(f.givenUp.From, f.givenUp.To, cmp.Or(ringReasons[f.givenUp.Fault], ring.Leftover))
@@ -85,7 +85,7 @@ func (f *feed) flushGivenUp() {
 	f.givenUp = live.GivenUpRange{}
 }
 
-// SetSafeBelow is live.Feed's.
+// SetSafeBelow implements live.Feed.
 func (f *feed) SetSafeBelow(event uint64) {
 	if f.closed {
 		return
