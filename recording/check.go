@@ -12,8 +12,8 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// Check says why no run can be recorded in dir, here and now: it is no directory, cannot be made, or cannot be written
-// to. It leaves nothing behind, and waits for nothing.
+// Check says why no run can be recorded in dir at this moment: it is no directory, cannot be made, or cannot be
+// written to. It leaves no file behind, and does not wait.
 func Check(dir string) error {
 	err := isDir(dir)
 	switch {
@@ -31,8 +31,8 @@ func Check(dir string) error {
 	return canWrite(dir, parent)
 }
 
-// CheckFile says why no single output file can be made at path: what Check says of the directory for its segments, and
-// that something is there already. A file that is there may be replaced with overwrite, nothing else.
+// CheckFile says why no single output file can be made at path: what Check finds of the directory for its segments, or
+// that path exists. With overwrite, a regular file at path is accepted.
 func CheckFile(path string, overwrite bool) error {
 	st, err := os.Stat(path)
 	switch {
@@ -47,7 +47,7 @@ func CheckFile(path string, overwrite bool) error {
 	return Check(path + SegmentsSuffix)
 }
 
-// FreeSpaceWarning says, as a sentence, that less than need bytes are free where dir is or would be; empty if there is
+// FreeSpaceWarning returns a sentence if less than need bytes are free where dir is or would be; empty if there is
 // enough.
 func FreeSpaceWarning(dir string, need int64) (warning string) {
 	n, err := freeBytes(dir)
@@ -60,7 +60,7 @@ func FreeSpaceWarning(dir string, need int64) (warning string) {
 	return fmt.Sprintf("output %s: %d bytes are free there, less than the %d of one segment", dir, n, need)
 }
 
-// freeBytes is the bytes that are free in a directory.
+// freeBytes returns how many bytes are free in the file system of a directory.
 func freeBytes(dir string) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -69,7 +69,7 @@ func freeBytes(dir string) (int64, error) {
 	return int64(min(st.Bavail, 1<<62/uint64(st.Bsize))) * st.Bsize, nil
 }
 
-// isDir says why path is not a directory.
+// isDir returns an error that says why path is not a directory.
 func isDir(path string) error {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -81,13 +81,13 @@ func isDir(path string) error {
 	return nil
 }
 
-// canWrite tries a file in dir, for an output.
+// canWrite creates and removes a file in dir, for an output.
 func canWrite(output, dir string) error {
 	f, err := os.CreateTemp(dir, ".ringlet-check-*")
 	if err != nil {
 		return fmt.Errorf("output %s: %s cannot be written to: %w", output, dir, err)
 	}
-	_, err = f.Write(make([]byte, 4096)) // a full disk takes an empty file
+	_, err = f.Write(make([]byte, 4096)) // a full disk accepts an empty file
 	if err = errors.Join(err, f.Close(), os.Remove(f.Name())); err != nil {
 		return fmt.Errorf("output %s: %s cannot be written to: %w", output, dir, err)
 	}

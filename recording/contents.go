@@ -13,60 +13,60 @@ import (
 	"slices"
 )
 
-// Contents is what a reader finds in the directory of a run, by its manifest and the indexes. Of the data only the last
-// MEP of each closed segment is read: a file that was cut and has its size again has zeros there.
+// Contents is what a reader finds in the directory of a run, by its manifest and the indexes. Of the data it reads
+// only the last MEP of each closed segment: a file that was cut and extended to its old size has zeros there.
 type Contents struct {
 	Dir      string            `json:"path"`
 	Manifest *Manifest         `json:"-"`
 	MEPSet   *MEPSet           `json:"-"` // every MEP that was found
 	Builders []BuilderContents `json:"builders"`
-	// Merged is the single file, where it holds the MEPs in place of segments.
+	// Merged is the merged file, if it holds the MEPs in place of segments.
 	Merged *SegmentContents `json:"merged,omitempty"`
-	// Superseded is how many copies there are of MEPs that are there with a higher attempt; Copies names the first of
-	// them.
+	// Superseded is how many copies of MEPs there are that are also there with a higher attempt; Copies lists the first
+	// of them.
 	Superseded uint64 `json:"superseded"`
 	Copies     []Copy `json:"copies,omitempty"`
-	// DrainedDecisions is what a second filter decided about events of segments whose files are gone: they are in Set.
+	// DrainedDecisions are the second filter's decisions on events of segments whose files are gone: MEPSet has their
+	// MEPs.
 	DrainedDecisions *Decisions `json:"drained,omitempty"`
-	// Problems are those of files that are of no builder unit.
+	// Problems are those of files that belong to no builder unit.
 	Problems Problems `json:"problems,omitzero"`
 
-	ledger      *Ledger // of a backlog; nil while nobody has asked
-	removedMEPs *MEPSet // the MEPs of segments that are drained and gone; nil: there are none
-	checkLast   bool    // the last MEP of each closed segment is read
+	ledger      *Ledger // of a backlog; nil before it is needed
+	removedMEPs *MEPSet // the MEPs of segments that are drained and removed; nil: there are none
+	checkLast   bool    // read the last MEP of each closed segment
 }
 
-// BuilderContents is what is there of one builder unit.
+// BuilderContents is what a reader finds of one builder unit.
 type BuilderContents struct {
 	Index    int               `json:"index"`
-	State    State             `json:"state"` // what the manifest says; empty if it does not know the builder unit
+	State    State             `json:"state"` // as in the manifest; empty if the manifest does not know the builder unit
 	Segments []SegmentContents `json:"segments"`
 }
 
-// SegmentContents is one segment as it was found. What it holds is said by its index, as far as its data reach.
+// SegmentContents is one segment as a reader finds it. Its totals come from its index, as far as its data reach.
 type SegmentContents struct {
 	ID     SegmentID `json:"-"`
 	Name   string    `json:"name"` // of the data file
 	IsOpen bool      `json:"open,omitempty"`
-	// IsDrained says that a second filter has decided about its events, and that its files were removed then.
+	// IsDrained says that a second filter has judged its events, and that its files were removed then.
 	IsDrained bool `json:"drained,omitempty"`
 	SegmentTotals
 	Problems Problems `json:"problems,omitzero"`
 
-	listed     *Segment // in the manifest
-	hasData    bool     // the file of data is there
+	listed     *Segment // the segment in the manifest; nil: it is not there
+	hasData    bool     // the data file is there
 	indexPath  string   // path
-	entryCount int64    // entries of the index that are of use
-	fileSize   int64    // of the file
+	entryCount int64    // usable entries of the index
+	fileSize   int64    // bytes of the data file
 
-	// Of each stretch of entriesPerScan entries the lowest and the highest MEP; the first above the second where there is
-	// none.
+	// For each entriesPerScan entries the lowest and the highest MEP; without a MEP the first is above the second.
 	mepRanges    [][2]uint64
-	nextMEP      uint64 // behind the last
-	isDisordered bool   // a MEP stands behind a later one, or twice
+	nextMEP      uint64 // after the last MEP
+	isDisordered bool   // a MEP comes after a higher one, or twice
 }
 
-// noteRange takes the MEP of the next entry that is good.
+// noteRange notes the MEP of the next good entry.
 func (s *SegmentContents) noteRange(e *scannedEntry) {
 	for int64(len(s.mepRanges)) <= e.number/entriesPerScan {
 		s.mepRanges = append(s.mepRanges, [2]uint64{math.MaxUint64, 0})
@@ -77,7 +77,7 @@ func (s *SegmentContents) noteRange(e *scannedEntry) {
 	s.nextMEP = e.MEP + 1
 }
 
-// Copy is a MEP that is there more than once.
+// Copy is a MEP that was found more than once.
 type Copy struct {
 	MEP             uint64 `json:"mep"`
 	Segment         string `json:"segment"` // in which it was found again
@@ -85,13 +85,13 @@ type Copy struct {
 	PreviousAttempt uint32 `json:"before"`  // the highest attempt found before
 }
 
-// maxCopies bounds how many copies are named.
+// maxCopies bounds how many copies are listed.
 const maxCopies = 16
 
-// Events is how many events the files have, each once.
+// Events returns how many events the files have, each counted once.
 func (c *Contents) Events() uint64 { return c.MEPSet.Events() }
 
-// AllProblems ranges over the problems of all files: the listed ones.
+// AllProblems ranges over the listed problems of all files.
 func (c *Contents) AllProblems(yield func(*Problem) bool) {
 	for _, list := range c.problemLists() {
 		for i := range list.Listed {
@@ -102,7 +102,7 @@ func (c *Contents) AllProblems(yield func(*Problem) bool) {
 	}
 }
 
-// ProblemCount is how many problems there are.
+// ProblemCount returns how many problems there are.
 func (c *Contents) ProblemCount() (n uint64) {
 	for _, list := range c.problemLists() {
 		n += list.count()
@@ -118,7 +118,7 @@ func (c *Contents) problemLists() []*Problems {
 	return lists
 }
 
-// allSegments is all of them: the merged file, or those of the builder units.
+// allSegments returns the merged file, or the segments of all builder units.
 func (c *Contents) allSegments() (list []*SegmentContents) {
 	if c.Merged != nil {
 		list = append(list, c.Merged)
@@ -131,7 +131,7 @@ func (c *Contents) allSegments() (list []*SegmentContents) {
 	return list
 }
 
-// bytes is how many the MEPs have, copies included.
+// bytes returns how many bytes the MEPs have, copies included.
 func (c *Contents) bytes() (n int64) {
 	for _, s := range c.allSegments() {
 		n += s.Bytes
@@ -139,15 +139,15 @@ func (c *Contents) bytes() (n int64) {
 	return n
 }
 
-// readTries is how often Read looks again at a directory that changes meanwhile.
+// readTries is how often Read reads a directory that changes meanwhile.
 const readTries = 5
 
-// Read reads what is in the directory of a run, or in a merged file, as Contents say. What is wrong with files is in
-// Contents; an error says that the manifest cannot be read, or that ctx ended. A segment that closes at that moment
-// makes it read again.
+// Read reads the contents of the directory of a run, or of a merged file. Problems with files are in Contents; an
+// error says that the manifest cannot be read, or that ctx ended. If a segment is closed at that moment, Read reads
+// again.
 func Read(ctx context.Context, path string) (*Contents, error) { return readAt(ctx, path, true) }
 
-// readAt is Read, with the last MEPs or without any data.
+// readAt is Read, with the last MEPs of segments (checkLast) or without any data.
 func readAt(ctx context.Context, path string, checkLast bool) (*Contents, error) {
 	if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() {
 		return readMerged(ctx, path, checkLast)
@@ -164,7 +164,7 @@ func readAt(ctx context.Context, path string, checkLast bool) (*Contents, error)
 	}
 }
 
-// readOnce reads the directory, and gives the bytes of the manifest too.
+// readOnce reads the directory once, and returns the bytes of the manifest, too.
 func readOnce(ctx context.Context, dir string, checkLast bool) (c *Contents, manifest []byte, err error) {
 	path := filepath.Join(dir, ManifestName)
 	manifest, err = readBounded(path)
@@ -202,7 +202,7 @@ func readOnce(ctx context.Context, dir string, checkLast bool) (c *Contents, man
 	return c, manifest, nil
 }
 
-// notRunError says that a directory has no manifest.
+// notRunError returns the error of a directory without a manifest.
 func notRunError(dir, path string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -213,7 +213,7 @@ func notRunError(dir, path string, err error) error {
 	return &damagedError{Path: path, What: "it does not exist", Cause: err}
 }
 
-// segmentsGone says that segments that the manifest lists are not there: the run was merged.
+// segmentsGone says that a segment in the manifest is not there, as after a merge.
 func (c *Contents) segmentsGone() bool {
 	for _, s := range c.allSegments() {
 		if s.listed != nil && !s.hasData {
@@ -223,7 +223,7 @@ func (c *Contents) segmentsGone() bool {
 	return false
 }
 
-// sortFiles sorts the files of the directory to builder units and segments.
+// sortFiles assigns the files of the directory to builder units and segments.
 func (c *Contents) sortFiles(names []os.DirEntry) {
 	segments, indexes := map[SegmentID]*SegmentContents{}, map[string]bool{}
 	for listed := range c.Manifest.AllSegments {
@@ -268,7 +268,7 @@ func (c *Contents) sortFiles(names []os.DirEntry) {
 	}
 }
 
-// readManifest reads a manifest and refuses a run whose MEPs cannot be told by their numbers.
+// readManifest reads a manifest and refuses one whose number of events in a MEP is impossible.
 func readManifest(data []byte, path string) (*Manifest, error) {
 	m, err := parseManifest(data)
 	if err == nil && (m.Packing < 1 || m.Packing > 1<<16-1) {

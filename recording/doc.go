@@ -7,14 +7,15 @@
 //	DIR/run-000123/bu0-00002.idx       its index, one flush behind the data at most
 //
 // A segment holds MEPs in the order in which they were finished. Its index says which bytes are which MEP, and proves
-// them: every entry carries the CRC-32C of the segment up to the end of its MEP. So an open segment can be read to its
-// last whole MEP at any moment, and what a killed process left can be closed later without guessing.
+// them: every entry carries the CRC-32C of the segment up to the end of its MEP. So a reader can read an open segment
+// up to its last whole MEP at any moment, and Recover can close what a killed process left without guessing.
 //
-// The package reads and repairs; package sink writes. It knows nothing of networks, schedulers or runs under way.
+// The package reads and repairs; package sink writes. It does not depend on networks, schedulers or runs under way.
 //
 // # What holds at any moment
 //
-//   - Nothing that is closed is changed or removed, except by Merge with its Remove option, after it has compared.
+//   - Closed files are never changed or removed, except by Merge with its Remove option, after it has compared, and by
+//     Ledger.RemoveSegmentFiles of a backlog.
 //   - The process that writes a segment holds a lock (flock) on the segment's index. Recover leaves locked segments
 //     alone.
 //   - run.json is replaced whole, under the lock of the file run.lock beside it, and synchronised before it is renamed.
@@ -22,6 +23,6 @@
 //
 // # What the caller must do
 //
-// Open a run with OpenRun before writing to it: the key tells runs of the same number apart. Give each builder unit its
-// own index. Do not put the directory on a file system without flock.
+// Open a run with OpenRun before writing to it: the key tells runs of the same number apart. Give each builder unit an
+// index of its own. Do not put the directory on a file system without flock.
 package recording

@@ -12,9 +12,9 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// EachMEP gives the MEPs of a closed segment of the run in runDir, in the order of the segment: those that its index
-// tells of. A MEP whose bytes are not those that were written has an Err. It ends with the error of visit or of ctx, or
-// with a *Problem where a file cannot be opened, or be read any further.
+// EachMEP visits the MEPs of a closed segment of the run in runDir, in the order of its index. A MEP whose bytes were
+// changed has an Err. It ends with the error of visit or of ctx, or with a *Problem if a file cannot be opened or read
+// any further.
 func EachMEP(ctx context.Context, runDir string, m *Manifest, s Segment, visit func(*RecordedMEP) error) (err error) {
 	id, open, ok := ParseSegment(s.Name)
 	if !ok || open {
@@ -27,7 +27,7 @@ func EachMEP(ctx context.Context, runDir string, m *Manifest, s Segment, visit f
 	if err != nil {
 		return unreadable(id.Index(), err)
 	}
-	defer func() { _ = x.close() }() // it was read
+	defer func() { _ = x.close() }() // it was only read
 	if h := &x.header; h.Key != m.Key || h.Segment != id {
 		return &Problem{Kind: ForeignFile, File: id.Index(), Text: "it is of another run, or of another segment"}
 	}
@@ -35,7 +35,7 @@ func EachMEP(ctx context.Context, runDir string, m *Manifest, s Segment, visit f
 	if err != nil {
 		return unreadable(s.Name, err)
 	}
-	defer func() { _ = f.Close() }() // it was read
+	defer func() { _ = f.Close() }() // it was only read
 	in := &segmentScan{index: x, m: m, size: s.Bytes, data: f}
 	current := &RecordedMEP{File: f.Name(), Format: id.Format}
 	var visitErr error
@@ -76,21 +76,21 @@ func EachMEP(ctx context.Context, runDir string, m *Manifest, s Segment, visit f
 	return nil
 }
 
-// DataFile is a file of data.
+// DataFile is the data file of a segment.
 type DataFile struct {
 	Bytes   int64
-	Written time.Time // when something was written to it last
+	Written time.Time // when the last write was
 }
 
-// Files are the data files of a run as they stand in its directory, by name.
+// Files are the data files in the directory of a run, by name.
 type Files struct {
 	ClosedFiles map[string]DataFile
-	OpenFiles   map[string]DataFile // they are being written, or were left by a killed process
-	Indexes     map[string]bool     // the indexes that are there
-	LiveFiles   int                 // of the open ones: those that a live process writes
+	OpenFiles   map[string]DataFile // being written, or left by a killed process
+	Indexes     map[string]bool     // names of the indexes that are there
+	LiveFiles   int                 // of the open ones, those that a live process writes
 }
 
-// BuilderTotal is how many bytes of a builder unit there are, and in how many files.
+// BuilderTotal returns how many bytes of a builder unit there are, and in how many files.
 func (f *Files) BuilderTotal(builder int) (bytes int64, segments int) {
 	for _, of := range []map[string]DataFile{f.ClosedFiles, f.OpenFiles} {
 		for name, one := range of {
@@ -120,7 +120,7 @@ func ReadFiles(runDir string) (Files, error) {
 		}
 		st, err := n.Info()
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // it was removed, or closed, at this moment
+		case errors.Is(err, fs.ErrNotExist): // it was removed, or renamed by closing, since ReadDir
 		case err != nil:
 			return f, err
 		case !open:

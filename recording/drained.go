@@ -20,28 +20,31 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// A backlog is a recording that a second filter drains (docs/backlog.md). What became of its segments is in a file
-// beside them, drained.log, which only grows: lines of a CRC-32C as eight hexadecimal digits, a space, and JSON. The
-// first line says where the events go. Each other line is of a segment whose events all have the second filter's
-// decision, and are safe where they go. A line without its end is that of a process that was killed: it does not count.
+// A backlog is a recording that a second filter drains (docs/backlog.md). The file drained.log beside its segments
+// says which of them are drained. It only grows: each line is a CRC-32C as eight hexadecimal digits, a space, and
+// JSON. The first line says to which outputs the events go. Each other line is a segment whose events all have the
+// second filter's decision and are safe in the outputs. A last line without its end is left by a killed process and
+// does not count.
 
-// drainedName is the name of the file that says which segments of a backlog are drained.
+// drainedName is the name of the ledger in the directory of a run.
 const drainedName = "drained.log"
 
-// Decisions is how many events a second filter decided about, by decision.
+// Decisions counts events by what the second filter decided.
 type Decisions struct {
 	Accepted uint64 `json:"accepted"`
 	Rejected uint64 `json:"rejected"`
-	// RejectedKept is how many of the rejected ones were kept all the same: another event of their MEP was.
+	// RejectedKept is how many rejected events are in the output all the same, since another event of their MEP was
+	// accepted.
 	RejectedKept uint64 `json:"rejected_kept"`
 	TimedOut     uint64 `json:"timed_out"`
 	Failed       uint64 `json:"failed"`
-	// FoundInOutput is events that a process which was killed had put into the output: they were kept, and nobody knows
-	// why.
+	// FoundInOutput is events that a killed process had written to the output: they were kept, and their decision is
+	// lost.
 	FoundInOutput uint64 `json:"found"`
-	// Copies is events that were there again, built twice since a builder unit was lost. One copy is decided about.
+	// Copies is events of further copies of a MEP, which was built twice since a builder unit was lost. One copy is
+	// judged.
 	Copies uint64 `json:"copies"`
-	// Damaged is events whose bytes are not those that were written. Their segment is never removed.
+	// Damaged is events whose bytes were changed. Their segment is never removed.
 	Damaged uint64 `json:"damaged"`
 }
 
@@ -53,28 +56,28 @@ func (d *Decisions) Add(o Decisions) {
 	d.Damaged += o.Damaged
 }
 
-// Events is how many there are in all.
+// Events returns how many events there are in all.
 func (d *Decisions) Events() uint64 {
 	return d.Accepted + d.Rejected + d.TimedOut + d.Failed + d.FoundInOutput + d.Copies + d.Damaged
 }
 
 // DrainedSegment is a segment whose events all have a decision.
 type DrainedSegment struct {
-	Segment string `json:"segment"` // name of the data
+	Segment string `json:"segment"` // name of the data file
 	CRC     string `json:"crc32c"`  // as in the manifest
 	MEPs    uint64 `json:"meps"`
 	Decisions
 	DrainedAt time.Time `json:"at"`
 
-	lineStart, lineEnd int64 // of its line in the file, which has its MEPs
+	lineStart, lineEnd int64 // place of its line in the file; the line also has its MEPs
 }
 
-// drainedMEPs is the MEPs of a segment in its line.
+// drainedMEPs is the MEPs of a segment as its line has them.
 type drainedMEPs struct {
 	Set [][]byte `json:"set"` // as MEPSet.Pieces gives them
 }
 
-// decode reads them.
+// decode returns the MEPs as a set.
 func (d *drainedMEPs) decode(m *Manifest) (*MEPSet, error) {
 	r := NewSetReader(m.NewMEPSet(), maxEvent)
 	for _, piece := range d.Set {
@@ -85,23 +88,24 @@ func (d *drainedMEPs) decode(m *Manifest) (*MEPSet, error) {
 	return r.Set()
 }
 
-// maxEvent is beyond all events of a segment. The checksum of a line has vouched for its numbers.
+// maxEvent is above all event numbers of a segment. The checksum of the line proves the numbers, so no tighter bound
+// is needed.
 const maxEvent = 1 << 62
 
 // Destination is an output of a second filter.
 type Destination struct {
-	Directory string `json:"directory"` // what its manifest calls it; empty: it is no recording
-	Path      string `json:"path"`      // for people
+	Directory string `json:"directory"` // id in its manifest; empty: it is no recording
+	Path      string `json:"path"`      // shown to users
 }
 
-// ledgerLine is a line of the file: where the events go, or a segment.
+// ledgerLine is a line of the ledger: the destinations, or a segment.
 type ledgerLine struct {
 	Destinations []Destination   `json:"to,omitempty"`
 	Segment      *DrainedSegment `json:"drained,omitempty"`
 }
 
-// Ledger is what is known of a backlog's drained segments, by its file. Of each it holds a small record; the MEPs stay
-// in the file until they are asked for. One goroutine uses it.
+// Ledger is the drained segments of a backlog, as its file has them. It holds a small record of each in memory; the
+// MEPs stay in the file until they are needed. One goroutine uses it.
 type Ledger struct {
 	dir            string
 	destinations   []Destination
@@ -109,23 +113,23 @@ type Ledger struct {
 	total          Decisions
 	totalByBuilder map[int]builderTotal // by index
 	manifest       *Manifest
-	lines          int64    // that are read
-	lastLine       int64    // where the last whole line begins,
-	endOffset      int64    // and where the next one will
-	reservedEnd    int64    // as far as the disk has room reserved
-	cutOffFile     string   // file with what Open has cut off; empty: nothing
-	f              *os.File // with its lock; nil: it is only read
+	lines          int64    // lines read
+	lastLine       int64    // offset of the last whole line,
+	endOffset      int64    // and of the line after it
+	reservedEnd    int64    // the disk has reserved room up to this offset
+	cutOffFile     string   // file to which Open moved the cut-off end; empty: there was none
+	f              *os.File // locked file; nil: the ledger is only read
 	fsync          func(*os.File) error
 	maxLine        int // bytes; tests make it small
 }
 
-// builderTotal is the drained segments of a builder unit.
+// builderTotal is the sum over the drained segments of a builder unit.
 type builderTotal struct {
 	Decisions
 	segments uint64
 }
 
-// NewLedger makes the ledger of the run in runDir, with that manifest. Nothing is read yet.
+// NewLedger makes the ledger of the run in runDir, whose manifest is m. It reads nothing yet.
 func NewLedger(runDir string, m *Manifest) *Ledger {
 	return &Ledger{
 		dir:            runDir,
@@ -139,7 +143,7 @@ func NewLedger(runDir string, m *Manifest) *Ledger {
 
 func (l *Ledger) path() string { return filepath.Join(l.dir, drainedName) }
 
-// Refresh reads what has come since the last time. It is no error that there is no file.
+// Refresh reads the lines added since the last call. A missing file is no error.
 func (l *Ledger) Refresh() error {
 	f, err := safeopen.OpenNoFollow(l.path())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -147,7 +151,7 @@ func (l *Ledger) Refresh() error {
 	} else if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }() // it was read
+	defer func() { _ = f.Close() }() // it was only read
 	st, err := f.Stat()
 	if err != nil || st.Size() == l.endOffset {
 		return err
@@ -158,22 +162,22 @@ func (l *Ledger) Refresh() error {
 	return l.readLines(bufio.NewReader(io.NewSectionReader(f, l.endOffset, math.MaxInt64-l.endOffset)))
 }
 
-// continuesFrom says that a line ends where this ledger has read to. It does not where lines were taken back that the
-// disk would not have: those do not count.
+// continuesFrom says that a line ends at endOffset. It does not if a process took back a line, which does not count,
+// because the disk refused it.
 func (l *Ledger) continuesFrom(f io.ReaderAt) bool {
 	var b [1]byte
 	_, err := f.ReadAt(b[:], max(l.endOffset-1, 0))
 	return l.endOffset == 0 || err == nil && b[0] == '\n'
 }
 
-// reset makes it a ledger of which nothing is read.
+// reset forgets all lines.
 func (l *Ledger) reset() {
 	clear(l.segments)
 	clear(l.totalByBuilder)
 	l.destinations, l.total, l.lines, l.lastLine, l.endOffset = nil, Decisions{}, 0, 0, 0
 }
 
-// readLines takes the whole lines from the end on.
+// readLines reads the whole lines from endOffset on.
 func (l *Ledger) readLines(r *bufio.Reader) error {
 	for {
 		line, err := l.readLine(r)
@@ -184,7 +188,7 @@ func (l *Ledger) readLines(r *bufio.Reader) error {
 		}
 		next := l.endOffset + int64(len(line))
 		if err := l.applyLine(line[:len(line)-1], next); err != nil {
-			if _, more := r.Peek(1); errors.Is(more, io.EOF) { // Open cuts it off, and writes the next at this moment
+			if _, more := r.Peek(1); errors.Is(more, io.EOF) { // Open cuts it off at this moment, and writes the next line
 				return nil
 			}
 			return fmt.Errorf("%s is damaged at byte %d: %w: nothing is removed, and nothing drained, until it is put right",
@@ -195,7 +199,7 @@ func (l *Ledger) readLines(r *bufio.Reader) error {
 	}
 }
 
-// applyLine takes the line that ends before next.
+// applyLine adds a line to the ledger; next is the offset after it.
 func (l *Ledger) applyLine(line []byte, next int64) error {
 	text, err := lineText(line)
 	if err != nil {
@@ -221,7 +225,7 @@ func (l *Ledger) applyLine(line []byte, next int64) error {
 	return nil
 }
 
-// readMEPs reads the MEPs of a drained segment.
+// readMEPs reads the MEPs of a drained segment from its line.
 func (l *Ledger) readMEPs(d *DrainedSegment) (_ *MEPSet, err error) {
 	defer func() {
 		if err != nil {
@@ -232,7 +236,7 @@ func (l *Ledger) readMEPs(d *DrainedSegment) (_ *MEPSet, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // it was read
+	defer func() { _ = f.Close() }() // it was only read
 	line := make([]byte, d.lineEnd-d.lineStart)
 	if _, err := f.ReadAt(line, d.lineStart); err != nil {
 		return nil, err
@@ -250,13 +254,13 @@ func (l *Ledger) readMEPs(d *DrainedSegment) (_ *MEPSet, err error) {
 	return of.Segment.decode(l.manifest)
 }
 
-// DrainingError says that a backlog is in the hand of another process, or goes elsewhere.
+// DrainingError says that another process uses a backlog, or that its events go to other outputs.
 type DrainingError struct{ Dir, Reason string }
 
 func (e *DrainingError) Error() string { return e.Dir + ": " + e.Reason }
 
-// Open takes the ledger for this process alone, until Close, and reads it. The error is a *DrainingError if another
-// process has it.
+// Open locks the ledger for this process until Close, and reads it. The error is a *DrainingError if another process
+// has the lock.
 func (l *Ledger) Open() error {
 	f, err := openExclusive(l.path())
 	if errors.Is(err, errLocked) {
@@ -271,18 +275,18 @@ func (l *Ledger) Open() error {
 	return nil
 }
 
-// Destinations is where the events go; nil: nobody has begun.
+// Destinations returns the outputs to which the events go; nil: no process has begun to drain.
 func (l *Ledger) Destinations() []Destination { return l.destinations }
 
-// SetDestinations says where the events go, once and for all.
+// SetDestinations writes the outputs to which the events go. It is called once for a backlog.
 func (l *Ledger) SetDestinations(to []Destination) error {
 	return l.appendLine(ledgerLine{Destinations: to})
 }
 
-// repair reads the file, and cuts off what stands behind its last line that counts, after it was put into a file of its
-// own: it is the half line of a killed process, or a line that counted and was changed since. The last
-// line counts, and the process that wrote it may have been killed before the disk had it. It is written again, since a
-// disk that once refused a line may say of it that it has it.
+// repair reads the file, and moves everything after its last valid line to a file of its own: a killed process left
+// half a line there, or a line was changed since it was written. Then it writes the last valid line again: the process
+// that wrote the line may have been killed before the line was on the disk, and a disk that once failed to write a
+// line may report it as written.
 func (l *Ledger) repair() error {
 	if err := l.Refresh(); err != nil {
 		return err
@@ -303,13 +307,13 @@ func (l *Ledger) repair() error {
 	return l.writeLine(line, l.lastLine)
 }
 
-// cutOffSuffix is behind the ledger's name, before a number, for what was cut off.
+// cutOffSuffix follows the ledger's name, and a number follows it, in the names of files with cut-off bytes.
 const cutOffSuffix = ".cut-"
 
-// maxCutOffFiles bounds how many such files there are.
+// maxCutOffFiles bounds the number of such files.
 const maxCutOffFiles = 1000
 
-// saveCutOff copies what stands behind the lines that count to a file with a free name, and has it on the disk.
+// saveCutOff copies the bytes after the last valid line to a file with a free name, and flushes it to the disk.
 func (l *Ledger) saveCutOff(size int64) (path string, err error) {
 	for n := 1; n <= maxCutOffFiles; n++ {
 		path = fmt.Sprintf("%s%s%d", l.path(), cutOffSuffix, n)
@@ -327,14 +331,14 @@ func (l *Ledger) saveCutOff(size int64) (path string, err error) {
 	return "", fmt.Errorf("%s has %d files with what was cut off it: move them away", l.path(), maxCutOffFiles)
 }
 
-// CutOffFile is the file into which Open has put what stood behind the last line that counts; empty: nothing did.
+// CutOffFile returns the file to which Open moved the bytes after the last valid line; empty: there were none.
 func (l *Ledger) CutOffFile() string { return l.cutOffFile }
 
-// ledgerReserve is how many bytes are reserved for lines. A disk that a backlog has filled gets room again by removing
-// what is drained, and nothing is removed without a line.
+// ledgerReserve is how many bytes are reserved on the disk for lines: when a backlog has filled its disk, the Drainer
+// gets room by removing drained segments, and it removes none without a line.
 const ledgerReserve = 1 << 20
 
-// ReserveLedger makes the ledger of a run that is to be a backlog, without a line, and reserves room for some.
+// ReserveLedger makes an empty ledger for a run that is to be a backlog, and reserves room for lines.
 func ReserveLedger(runDir string) error {
 	f, err := safeopen.OpenFileNoFollow(filepath.Join(runDir, drainedName), os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
@@ -343,16 +347,16 @@ func ReserveLedger(runDir string) error {
 	return errors.Join(reserveLedger(f, 0), f.Close())
 }
 
-// reserveLedger has the disk reserve room behind an offset. The size of the file stays.
+// reserveLedger reserves room on the disk from an offset on. The size of the file stays.
 func reserveLedger(f *os.File, from int64) error {
 	err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, from, ledgerReserve)
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
-		return nil // this file system cannot
+		return nil // this file system cannot reserve
 	}
 	return err
 }
 
-// writeLine writes a line, and has it on the disk.
+// writeLine writes a line and flushes it to the disk.
 func (l *Ledger) writeLine(line []byte, at int64) error {
 	_, err := l.f.WriteAt(line, at)
 	if err == nil {
@@ -364,7 +368,7 @@ func (l *Ledger) writeLine(line []byte, at int64) error {
 	return err
 }
 
-// appendLine writes a line behind the others. What was written of it before an error does not count.
+// appendLine writes a line after the others. After an error it cuts the file back to the lines before.
 func (l *Ledger) appendLine(of any) error {
 	text, err := json.Marshal(of)
 	if err != nil {
@@ -374,7 +378,7 @@ func (l *Ledger) appendLine(of any) error {
 	if len(line) > l.maxLine {
 		return &lineError{Path: l.path(), Line: l.lines + 1, Max: l.maxLine}
 	}
-	// or else the line may find room all the same
+	// without a reservation there may still be room for the line
 	if l.endOffset+ledgerReserve/2 > l.reservedEnd && reserveLedger(l.f, l.endOffset) == nil {
 		l.reservedEnd = l.endOffset + ledgerReserve
 	}
@@ -390,7 +394,7 @@ func (l *Ledger) appendLine(of any) error {
 	return nil
 }
 
-// AppendSegment says that a segment is drained, with all its MEPs. When it returns the disk has it.
+// AppendSegment writes the line of a drained segment with all its MEPs. When it returns, the line is on the disk.
 func (l *Ledger) AppendSegment(d DrainedSegment, meps *MEPSet) error {
 	var of struct {
 		Segment struct {
@@ -405,7 +409,7 @@ func (l *Ledger) AppendSegment(d DrainedSegment, meps *MEPSet) error {
 	return l.appendLine(of)
 }
 
-// Close gives the ledger back to others.
+// Close unlocks the ledger for other processes.
 func (l *Ledger) Close() error {
 	if l.f == nil {
 		return nil
@@ -415,20 +419,20 @@ func (l *Ledger) Close() error {
 	return err
 }
 
-// Lookup is what became of a segment; false: it is not drained. One that has the name of a drained segment and other
-// bytes is not: a manifest that was lost and made anew gives the numbers of removed segments out again.
+// Lookup returns the line of a segment; false: it is not drained. A segment with the name of a drained one and other
+// bytes is not drained: a manifest that was lost and made anew gives the numbers of removed segments out again.
 func (l *Ledger) Lookup(s Segment) (DrainedSegment, bool) {
 	d, ok := l.segments[s.Name]
 	return d, ok && d.CRC == s.CRC && d.MEPs == s.MEPs
 }
 
-// HasName tells whether a segment of that name was drained.
+// HasName says whether a segment of that name was drained.
 func (l *Ledger) HasName(name string) bool {
 	_, ok := l.segments[name]
 	return ok
 }
 
-// MarkMEPsIn marks the MEPs of all drained segments in a set: its numbers count, and nothing else.
+// MarkMEPsIn marks the MEPs of all drained segments in a set, by their numbers alone.
 func (l *Ledger) MarkMEPsIn(in *MEPSet) error {
 	for _, d := range l.segments {
 		meps, err := l.readMEPs(&d)
@@ -440,16 +444,16 @@ func (l *Ledger) MarkMEPsIn(in *MEPSet) error {
 	return nil
 }
 
-// Total is the sum of all drained segments.
+// Total returns the sum of all drained segments.
 func (l *Ledger) Total() Decisions { return l.total }
 
-// BuilderTotal is the sum of a builder unit's drained segments, and how many there are.
+// BuilderTotal returns the sum over a builder unit's drained segments, and how many there are.
 func (l *Ledger) BuilderTotal(builder int) (d Decisions, segments uint64) {
 	of := l.totalByBuilder[builder]
 	return of.Decisions, of.segments
 }
 
-// RemoveSegmentFiles takes the files of a drained segment away. The ledger stands for them from now on. A segment with
+// RemoveSegmentFiles removes the files of a drained segment. From then on only the ledger has it. A segment with
 // damaged MEPs stays.
 func (l *Ledger) RemoveSegmentFiles(s Segment) error {
 	d, ok := l.Lookup(s)
@@ -457,7 +461,7 @@ func (l *Ledger) RemoveSegmentFiles(s Segment) error {
 	if !ok || !isSegment || d.Damaged > 0 || l.f == nil {
 		return fmt.Errorf("%s is not to be removed", filepath.Join(l.dir, s.Name))
 	}
-	for _, file := range []string{id.Name(), id.Index()} { // an index alone is known to be of a drained segment
+	for _, file := range []string{id.Name(), id.Index()} { // an index alone may be left of a drained segment
 		if err := removeFile(filepath.Join(l.dir, file)); err != nil {
 			return err
 		}

@@ -2,10 +2,9 @@ package recording
 
 import "fmt"
 
-// Durability is what a MEP must have outlived before it counts as built.
+// Durability is what a MEP must survive before it counts as built.
 type Durability int
 
-// Durabilities.
 const (
 	DurabilityMemory Durability = iota // nothing: it is in the memory of the process that writes it
 	DurabilityFile                     // the death of any process: the kernel has it (write)

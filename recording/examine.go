@@ -11,7 +11,7 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// examine finds out what is there of a segment.
+// examine finds out the state of a segment's files.
 func (r *recovery) examine(id SegmentID, index *os.File) (f segmentFacts, p proof, err error) {
 	f = segmentFacts{id: id, tailSize: -1, listed: r.manifest.HasSegment(id)}
 	x, err := parseIndexFile(index)
@@ -41,7 +41,7 @@ func (r *recovery) examine(id SegmentID, index *os.File) (f segmentFacts, p proo
 		return f, p, err
 	}
 	defer func() { err = errors.Join(err, data.Close()) }()
-	if f.hasOpenData { // else it may have both names of a segment
+	if f.hasOpenData { // a closed segment may have both names, and so two links
 		err = safeopen.CheckSingleLink(data)
 	}
 	if err = errors.Join(err, safeopen.CheckSingleLink(index)); err != nil {
@@ -60,8 +60,8 @@ func (r *recovery) examine(id SegmentID, index *os.File) (f segmentFacts, p proo
 	return f, p, err
 }
 
-// isTailCopied says whether the file .tail is what follows the whole MEPs in the data: a copy that a killed Recover
-// made.
+// isTailCopied says whether the file .tail is a copy of the bytes after the last whole MEP of the data: a Recover that
+// was killed made it.
 func (r *recovery) isTailCopied(data io.ReaderAt, f segmentFacts) (same bool, err error) {
 	tail, err := safeopen.OpenNoFollow(r.path(tailName(f.id)))
 	if err != nil {
@@ -93,12 +93,12 @@ func (r *recovery) dataPath(f segmentFacts) string {
 	return r.path(f.id.Name())
 }
 
-// perform does one step.
+// perform does one step of the recovery.
 func (r *recovery) perform(s recoveryStep, f segmentFacts, p proof, index *os.File) error {
 	data := r.dataPath(f)
 	switch s {
 	case stepWriteHeader:
-		h := Header{Segment: f.id, Run: r.run.Run, Key: r.run.Key} // when it was created, nobody knows
+		h := Header{Segment: f.id, Run: r.run.Run, Key: r.run.Key} // the time of creation is lost
 		_, err := index.WriteAt(h.Append(nil), 0)
 		return err
 	case stepCopyTail:
@@ -120,7 +120,7 @@ func (r *recovery) perform(s recoveryStep, f segmentFacts, p proof, index *os.Fi
 	case stepRemoveIndex:
 		return os.Remove(index.Name())
 	}
-	return nil // list: updateManifest does that for all together
+	return nil // stepList: updateManifest does it for all segments together
 }
 
 func (r *recovery) rename(from, to string) error {
@@ -130,7 +130,7 @@ func (r *recovery) rename(from, to string) error {
 	return SyncDir(r.dir)
 }
 
-// stepCopyTail copies what follows an offset of the data to a file of its own, which is there whole or not at all.
+// copyTail copies the bytes of the data from an offset on to a file of its own, which appears complete or not at all.
 func (r *recovery) copyTail(data, tail string, offset int64) (err error) {
 	from, err := safeopen.OpenNoFollow(data)
 	if err != nil {

@@ -32,7 +32,7 @@ const (
 // A Key tells runs of the same number apart. The control draws one at random for each run.
 type Key [16]byte
 
-// Header says whose index it is.
+// Header says to which segment of which run an index belongs.
 type Header struct {
 	Segment SegmentID
 	Run     uint32
@@ -56,10 +56,10 @@ func (h *Header) Append(b []byte) []byte {
 	return le.AppendUint32(b, crc32c.Sum(b[from:]))
 }
 
-// errHeader is the class of errors of Header.Parse.
+// errHeader is the class of the errors of Header.Parse.
 var errHeader = errors.New("it is not the header of an index")
 
-// A versionError says that a file was written by another version of the program. It is an errHeader.
+// A versionError says that another version of the format is in the file. It is an errHeader.
 type versionError struct{ Version, Known uint32 }
 
 func (e *versionError) Error() string {
@@ -68,14 +68,14 @@ func (e *versionError) Error() string {
 
 func (e *versionError) Is(class error) bool { return class == errHeader }
 
-// Parse reads a header. The error says what is wrong with it.
+// Parse reads a header from b. The error says what is wrong with it.
 func (h *Header) Parse(b []byte) error {
 	le := binary.LittleEndian
 	switch {
 	case len(b) < HeaderBytes:
 		return fmt.Errorf("%w: it has %d of %d bytes", errHeader, len(b), HeaderBytes)
 	case le.Uint64(b) != indexMagic:
-		return fmt.Errorf("%w: it begins otherwise", errHeader)
+		return fmt.Errorf("%w: its magic number is wrong", errHeader)
 	case crc32c.Sum(b[:HeaderBytes-4]) != le.Uint32(b[HeaderBytes-4:]):
 		return fmt.Errorf("%w: its checksum is wrong", errHeader)
 	case le.Uint32(b[8:]) != indexVersion:
@@ -93,18 +93,18 @@ func (h *Header) Parse(b []byte) error {
 	return nil
 }
 
-// Entry is where one MEP stands in a segment.
+// Entry says where one MEP stands in a segment.
 type Entry struct {
 	MEP        uint64
 	FirstEvent uint64
 	Offset     int64
 	Length     int64
 	Events     uint32
-	Attempt    uint32 // how often the MEP was given to a builder unit, this time included
+	Attempt    uint32 // how often a builder unit was given the MEP, this time included
 	CRC        uint32 // CRC-32C of the segment from its beginning to the end of this MEP
 }
 
-// End is the offset behind the last byte.
+// End returns the offset after the last byte.
 func (e *Entry) End() int64 { return e.Offset + e.Length }
 
 // Append appends the entry's 48 bytes to b.
@@ -120,7 +120,7 @@ func (e *Entry) Append(b []byte) []byte {
 	return le.AppendUint32(b, crc32c.Sum(b[from:]))
 }
 
-// Parse reads an entry of EntryBytes bytes; false says that its checksum is wrong or that it cannot be an entry.
+// Parse reads an entry of EntryBytes bytes; false says that its checksum is wrong or its offsets are impossible.
 func (e *Entry) Parse(b []byte) bool {
 	le := binary.LittleEndian
 	if len(b) < EntryBytes || crc32c.Sum(b[:EntryBytes-4]) != le.Uint32(b[EntryBytes-4:]) {

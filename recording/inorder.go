@@ -13,15 +13,15 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// A mepOrder gives the MEPs of a recording in order, each once, with the highest attempt. It is not held in memory: it
-// is made from the indexes, a span of MEPs at a time, as often as it is asked for. Builder units finish MEPs nearly in
-// order, so each stretch of an index is read for one span or two. Where they do not, it is read for more of them, and
-// the order is the same.
+// A mepOrder visits the MEPs of a recording in order, each once, in its highest attempt. The order is not held in
+// memory: each builds it from the indexes, a span of MEPs at a time. Builder units finish MEPs nearly in order, so
+// each stretch of an index is read for one span or two. If they do not, it is read for more spans, and the order is
+// the same.
 type mepOrder struct {
 	c        *Contents
 	segments []*orderedSegment
 	spans    [][2]uint64 // lowest and highest MEP
-	lenient  bool        // entries that are spoiled are left out: the recording may have problems
+	lenient  bool        // damaged entries are left out: the recording may have problems
 	opened   []*orderedSegment
 }
 
@@ -29,10 +29,10 @@ type mepOrder struct {
 type orderedSegment struct {
 	*SegmentContents
 	file *os.File    // nil: it is not open
-	data segmentScan // of file
+	data segmentScan // reads file
 }
 
-// orderedMEP is one MEP, in its place.
+// orderedMEP is one MEP and its segment.
 type orderedMEP struct {
 	scannedEntry
 	segment *orderedSegment
@@ -41,15 +41,15 @@ type orderedMEP struct {
 const (
 	// spanMEPs is how many MEPs of a recording are held in memory at once: 120 bytes for each.
 	spanMEPs = 1 << 18
-	// maxOpenFiles is how many segments are open at a time.
+	// maxOpenFiles is how many segments are open at once.
 	maxOpenFiles = 64
 )
 
-// newMEPOrder is the order of a recording that was read: without problems, or leniently.
+// newMEPOrder returns the order of a recording: one without problems, or any with lenient.
 func newMEPOrder(c *Contents, span uint64, lenient bool) (*mepOrder, error) {
 	o := &mepOrder{c: c, lenient: lenient}
 	for _, s := range c.allSegments() {
-		if s.entryCount > 0 { // or else nothing of it was found to be of use: there may be no index
+		if s.entryCount > 0 { // otherwise no entry is usable, and there may be no index
 			o.segments = append(o.segments, &orderedSegment{SegmentContents: s})
 		}
 	}
@@ -65,13 +65,13 @@ func newMEPOrder(c *Contents, span uint64, lenient bool) (*mepOrder, error) {
 	return o, nil
 }
 
-// scan shows the good entries of a stretch of an index.
+// scan visits the good entries of a stretch of an index.
 func (o *mepOrder) scan(ctx context.Context, s *orderedSegment, from, to int64, visit func(*scannedEntry)) error {
 	x, err := openIndex(s.indexPath)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = x.close() }() // it was read
+	defer func() { _ = x.close() }() // it was only read
 	in := &segmentScan{index: x, m: o.c.Manifest, size: s.Bytes}
 	if err := in.seek(ctx, from, 1); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (o *mepOrder) scan(ctx context.Context, s *orderedSegment, from, to int64, 
 	})
 }
 
-// each gives the MEPs from a number on, in order. Of copies with the same attempt it is the one that comes first by
+// each visits the MEPs from a number on, in order. Of copies with the same attempt it takes the one in the first
 // segment.
 func (o *mepOrder) each(ctx context.Context, from uint64, visit func(*orderedMEP) error) error {
 	var meps []orderedMEP
@@ -127,8 +127,8 @@ func (o *mepOrder) each(ctx context.Context, from uint64, visit func(*orderedMEP
 	return nil
 }
 
-// read gives the bytes of a MEP, good until the next call. The error is a *Problem where they are not those that were
-// written, or cannot be read. Where an entry before is spoiled, nothing tells whether they are.
+// read returns the bytes of a MEP, valid until the next call. The error is a *Problem if the bytes were changed or
+// cannot be read. If the entry before is damaged, nothing proves the bytes, and read does not check them.
 func (o *mepOrder) read(m *orderedMEP) ([]byte, error) {
 	err := o.open(m.segment)
 	var data []byte
@@ -149,7 +149,7 @@ func (o *mepOrder) read(m *orderedMEP) ([]byte, error) {
 	return data, nil
 }
 
-// open opens a segment, and closes the one that was opened longest ago where too many are open.
+// open opens a segment. If too many are open, it closes the one opened longest ago.
 func (o *mepOrder) open(s *orderedSegment) error {
 	if s.file != nil {
 		return nil
@@ -168,7 +168,7 @@ func (o *mepOrder) open(s *orderedSegment) error {
 }
 
 func (s *orderedSegment) close() {
-	_ = s.file.Close() // it was read
+	_ = s.file.Close() // it was only read
 	s.file, s.data = nil, segmentScan{}
 }
 
@@ -178,22 +178,22 @@ func (o *mepOrder) close() {
 	}
 }
 
-// A RecordedMEP is one MEP of a recording, as EachInOrder gives it.
+// A RecordedMEP is one MEP of a recording, as EachInOrder and EachMEP visit it.
 type RecordedMEP struct {
 	Entry
 	File   string // path of the data file
 	Format Format
-	Data   []byte // good until the next RecordedMEP
-	// Err is a *Problem where the bytes are not those that were written, or cannot be read: Data is then nil.
+	Data   []byte // valid until the next RecordedMEP
+	// Err is a *Problem if the bytes were changed or cannot be read: then Data is nil.
 	Err error
-	// Unproven says that nothing in the index tells whether the bytes are those that were written.
+	// Unproven says that no checksum in the index tells whether the bytes are right.
 	Unproven bool
 }
 
-// EachInOrder gives the MEPs of a recording from number `from` on, in order, each once: of several copies that with the
-// highest attempt, as Merge does. It reads what the indexes prove, in closed and in open segments. Entries with wrong
-// checksums are left out, and Read has named them. It holds one MEP of each of some segments, and the index entries of
-// some 300,000, in memory. It ends with the error of visit, of ctx, or of an index that cannot be read.
+// EachInOrder visits the MEPs of a recording from number `from` on, in order, each once: of several copies the one
+// with the highest attempt, as Merge does. It reads what the indexes prove, in closed and in open segments. It leaves
+// out entries with wrong checksums, which Read has listed. In memory it holds one MEP of each open segment file and
+// some 300,000 index entries. It ends with the error of visit, of ctx, or of an index that cannot be read.
 func (c *Contents) EachInOrder(ctx context.Context, from uint64, visit func(*RecordedMEP) error) error {
 	o, err := newMEPOrder(c, spanMEPs, true)
 	if err != nil {

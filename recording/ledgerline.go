@@ -9,11 +9,11 @@ import (
 	"ringlet/internal/crc32c"
 )
 
-// maxLedgerLine bounds a line, in bytes: a segment of a GiB has some millions of MEPs at most, a bit each and their
-// attempts.
+// maxLedgerLine bounds a line, in bytes: a segment of a GiB has at most some millions of MEPs, and a line has a bit
+// for each and their attempts.
 const maxLedgerLine = 64 << 20
 
-// A lineError says that a line of a ledger is longer than Ringlet writes or reads one.
+// A lineError says that a line of a ledger is longer than Ringlet writes or reads lines.
 type lineError struct {
 	Path string
 	Line int64 // from 1
@@ -21,11 +21,11 @@ type lineError struct {
 }
 
 func (e *lineError) Error() string {
-	return fmt.Sprintf("%s: line %d is longer than %d bytes, and Ringlet writes none that long: nothing is removed, and "+
-		"nothing drained, until the line is put right", e.Path, e.Line, e.Max)
+	return fmt.Sprintf("%s: line %d is longer than %d bytes, and Ringlet writes none that long: no segment is removed or "+
+		"drained until the line is repaired", e.Path, e.Line, e.Max)
 }
 
-// readLine reads a line with its end. io.EOF says that there is no whole one.
+// readLine reads a line with its end. io.EOF says that no whole line is left.
 func (l *Ledger) readLine(r *bufio.Reader) (line []byte, err error) {
 	for {
 		piece, err := r.ReadSlice('\n')
@@ -39,10 +39,10 @@ func (l *Ledger) readLine(r *bufio.Reader) (line []byte, err error) {
 	}
 }
 
-// sumDigits is how many digits stand before a line.
+// sumDigits is how many digits of checksum a line begins with.
 const sumDigits = 8
 
-// lineText is the JSON of a line, which its checksum proves.
+// lineText returns the JSON of a line after checking its checksum.
 func lineText(line []byte) ([]byte, error) {
 	if len(line) <= sumDigits || line[sumDigits] != ' ' {
 		return nil, errors.New("a line has no checksum")

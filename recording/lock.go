@@ -13,8 +13,8 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// lockTimeout bounds how long a process waits for a lock that others hold for the moment of one change. A process that
-// is stopped (SIGSTOP) in that moment holds it for longer.
+// lockTimeout bounds how long a process waits for a lock that other processes hold only for one change. A process that
+// is stopped (SIGSTOP) during the change holds it for longer.
 const lockTimeout = 30 * time.Second
 
 // errLocked says that another process holds a lock.
@@ -38,10 +38,10 @@ func (e *lockError) Error() string {
 	return fmt.Sprintf("%s cannot be locked: %v", e.Path, e.Cause)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *lockError) Unwrap() error { return e.Cause }
 
-// tryLock takes the exclusive lock of f, or says errLocked. Closing f gives the lock back.
+// tryLock takes the exclusive lock of f, or returns errLocked. Closing f releases the lock.
 func tryLock(f *os.File) error {
 	for {
 		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
@@ -55,7 +55,7 @@ func tryLock(f *os.File) error {
 	}
 }
 
-// waitLock takes the exclusive lock of f, and waits for it as long as lockTimeout.
+// waitLock takes the exclusive lock of f, and waits for it for up to lockTimeout.
 func waitLock(f *os.File) error {
 	for from, pause := time.Now(), time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		err := tryLock(f)
@@ -69,16 +69,16 @@ func waitLock(f *os.File) error {
 	}
 }
 
-// pathNamesFile says whether path still names the file f: whoever waited for a lock may have got that of a file which
-// is gone.
+// pathNamesFile says whether path still names the file f: while a process waited for the lock of f, another one may
+// have removed f.
 func pathNamesFile(f *os.File, path string) bool {
 	a, errA := f.Stat()
 	b, errB := os.Lstat(path)
 	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
-// CreateIndex makes the index of a new segment and locks it: Recover leaves the segment alone until the file is closed.
-// The error is fs.ErrExist where the name is taken.
+// CreateIndex makes and locks the index of a new segment: Recover leaves the segment alone until the file is closed.
+// The error is fs.ErrExist if the name is taken.
 func CreateIndex(path string) (*os.File, error) {
 	f, err := safeopen.OpenFileNoFollow(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
@@ -87,21 +87,21 @@ func CreateIndex(path string) (*os.File, error) {
 	if err := waitLock(f); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	if !pathNamesFile(f, path) { // Recover came in between, and removed it because it was empty
+	if !pathNamesFile(f, path) { // Recover removed it before the lock, because it was empty
 		return nil, errors.Join(&fs.PathError{Op: "lock", Path: path, Err: fs.ErrExist}, f.Close())
 	}
 	return f, nil
 }
 
-// openExclusive opens the index at path, which it makes if it is not there, and takes its lock. errLocked says that the
-// writer of the segment lives, or that another Recover is at it.
+// openExclusive opens the file at path, such as an index, making it if it is not there, and locks it. errLocked says
+// that another process has the lock: the writer of the segment, or another Recover.
 func openExclusive(path string) (*os.File, error) {
 	f, err := safeopen.OpenFileNoFollow(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, err
 	}
 	err = tryLock(f)
-	for try := 0; try < openExclusiveTries && errors.Is(err, errLocked); try++ { // isInUse may have it for a moment
+	for try := 0; try < openExclusiveTries && errors.Is(err, errLocked); try++ { // isInUse may hold it for a moment
 		time.Sleep(time.Millisecond)
 		err = tryLock(f)
 	}
@@ -114,10 +114,10 @@ func openExclusive(path string) (*os.File, error) {
 	return f, nil
 }
 
-// openExclusiveTries is how often openExclusive asks again for a lock that is taken.
+// openExclusiveTries is how often openExclusive retries a lock that is taken.
 const openExclusiveTries = 20
 
-// isInUse says whether the writer of the segment with the index at path lives.
+// isInUse says whether the process that writes the segment with the index at path lives.
 func isInUse(path string) bool {
 	f, err := safeopen.OpenNoFollow(path)
 	if err != nil {
@@ -127,8 +127,9 @@ func isInUse(path string) bool {
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// LockRunDir takes the directory of a run for one process that fills it, until it is closed. The error is a
-// *DrainingError if another one has it. A file system that cannot lock directories gives it to anybody.
+// LockRunDir locks the directory of a run for one process that fills it, until the result is closed. The error is a
+// *DrainingError if another process has the lock. On a file system without locks for directories every process gets
+// it.
 func LockRunDir(runDir string) (io.Closer, error) {
 	d, err := os.Open(runDir)
 	if err != nil {
@@ -141,7 +142,7 @@ func LockRunDir(runDir string) (io.Closer, error) {
 	return d, nil
 }
 
-// withRunLock does what do says while it holds the lock of the run in runDir.
+// withRunLock calls do while it holds the lock of the run in runDir.
 func withRunLock(runDir string, do func() error) (err error) {
 	f, err := safeopen.OpenFileNoFollow(lockPath(runDir), os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// Loss is something that a run lost: how many of what, of whom, and the setting that allowed it. docs/report.md has the
-// words.
+// Loss is a quantity that a run lost: how many units, what happened to them, where, and the setting that allowed it.
+// docs/report.md defines the words.
 type Loss struct {
-	What      string `json:"what"`                 // what became of it: missing, late, discarded, …
-	Subject   string `json:"of,omitempty"`         // source, node or output; empty: the run
+	What      string `json:"what"`                 // what happened: missing, late, discarded, …
+	Subject   string `json:"of,omitempty"`         // source, node or output that lost them; empty: the run
 	Count     uint64 `json:"count"`                // how many
-	Unit      string `json:"unit"`                 // of what: fragments, events, MEPs, units, records
-	AllowedBy string `json:"allowed_by,omitempty"` // the setting; empty: none did
-	Tolerated bool   `json:"tolerated,omitempty"`  // it does not count for the verdict
+	Unit      string `json:"unit"`                 // fragments, events, MEPs, units, records
+	AllowedBy string `json:"allowed_by,omitempty"` // the setting; empty: no setting allowed it
+	Tolerated bool   `json:"tolerated,omitempty"`  // the verdict does not count it
 }
 
-// String says it as a part of a sentence: 12 fragments of tcp::7000 missing (on-missing: mark).
+// String returns a part of a sentence: 12 fragments of tcp::7000 missing (on-missing: mark).
 func (l Loss) String() string {
 	var b strings.Builder
 	unit := l.Unit

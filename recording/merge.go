@@ -15,35 +15,35 @@ import (
 
 // The way of data into a merged file, one goroutine:
 //
-//  1. MEPs are read from the segments in order (inorder.go), and each is held against the CRC in its segment's index
-//  2. they are written to a temporary file, their entries to its index. Both have the name of the file to be with
-//     mergingSuffix; the header of the index, which comes first, says whose they are
+//  1. MEPs are read from the segments in order (inorder.go), and each is checked by the CRC in its segment's index
+//  2. they are written to a temporary file, and their entries to its index. Both have the name of the final file with
+//     mergingSuffix; the header of the index, which is written first, says to which run they belong
 //  3. when all is on the disk the file is read back once
 //  4. manifest, index and file get their names, in this order; then the manifest of the run says so
 //  5. the segments are removed
 //
-// A merge that was killed before the file has its name is begun anew. One that was killed later has a file that is as
-// its manifest says, and goes on with what follows.
+// If a merge was killed before the file had its name, the next one begins anew. If it was killed later, the next one
+// finds a file that matches its manifest, and goes on with the remaining steps.
 const (
 	mergeBufferBytes = 1 << 20
-	// mergingSuffix is put behind the name of a merged file that is not whole yet.
+	// mergingSuffix follows the name of a merged file that is not complete.
 	mergingSuffix = ".merging"
-	// mergeLock is the file in the directory of a run that its merge holds the lock of.
+	// mergeLock is the file in the directory of a run that a merge of the run locks.
 	mergeLock = "merge.lock"
 )
 
-// MergeOptions say what Merge does beside making the file.
+// MergeOptions say what Merge does besides making the file.
 type MergeOptions struct {
-	// Remove removes the segments when the file is whole, on the disk and compared.
+	// Remove removes the segments when the file is complete, on the disk and compared.
 	Remove bool
-	// Overwrite replaces what stands under the name of the file.
+	// Overwrite replaces a file of that name.
 	Overwrite bool
-	// Progress is told what is done, and how many of how many bytes of it are.
+	// Progress is called with what is being done, and how many bytes of how many are done.
 	Progress func(what string, done, total int64)
 
-	faultAfter func(step string) error // tests end a merge at a step, with errKilled as a kill would
+	faultAfter func(step string) error // tests end a merge after a step, with errKilled as a kill would
 	planMEPs   uint64                  // MEPs that are held in memory; zero means spanMEPs
-	// cannotReserve is a file system that cannot reserve room.
+	// cannotReserve makes a test's file system one that cannot reserve room.
 	cannotReserve bool
 }
 
@@ -60,7 +60,7 @@ func (e *spaceError) Error() string {
 		e.Dir, e.Path)
 }
 
-// An unsoundError says that a recording cannot be merged, because something is wrong with its files.
+// An unsoundError says that a recording cannot be merged, because its files have problems.
 type unsoundError struct {
 	Dir   string
 	First Problem
@@ -81,14 +81,14 @@ func (e *unsoundError) Error() string {
 	return fmt.Sprintf("%s cannot be merged: %v: %s", e.Dir, &e.First, do)
 }
 
-// Merge makes one file in event order of all segments of a run: of each MEP the highest attempt. dir is the directory
-// of the run, or of outputs with one run in it. The file comes to stand under its name only when it is whole, on the
-// disk, and each MEP of it was held against the index of its segment; its manifest and its index stand beside it. Only
-// then, with Remove, the segments go.
+// Merge makes one file in event order from all segments of a run: of each MEP the highest attempt. dir is the
+// directory of the run, or a directory of outputs with one run in it. The file gets its name only when it is complete,
+// on the disk, and each MEP of it was checked by the index of its segment; its manifest and its index stand beside it.
+// Only then, with Remove, are the segments removed.
 //
-// It needs room for the data once more. Too little is a *spaceError before anything is written. Ended at any point, by
-// whatever, and called again, it comes to the same end. Errors of type *unsoundError, *nameInUseError, *spaceError and
-// *Problem harm nothing.
+// Merge needs room for a second copy of the data. Too little is a *spaceError before anything is written. If a Merge
+// was interrupted at any point, calling it again comes to the same end. After an error of type *unsoundError,
+// *nameInUseError, *spaceError or *Problem all segments are as they were.
 func Merge(ctx context.Context, dir, dst string, o MergeOptions) (Merged, error) {
 	m := &merge{o: o}
 	emptied, err := m.findRun(dir, dst)
@@ -113,14 +113,13 @@ func Merge(ctx context.Context, dir, dst string, o MergeOptions) (Merged, error)
 	return merged, err
 }
 
-// merge is a merge under way.
 type merge struct {
 	dir, dst string // absolute
 	o        MergeOptions
 	c        *Contents
 }
 
-// findRun finds the run. emptied says that there is nothing of it, and a merged file.
+// findRun finds the run. emptied says that only the merged file is left of it.
 func (m *merge) findRun(dir, dst string) (emptied bool, err error) {
 	if m.dst, err = filepath.Abs(dst); err == nil {
 		m.dir, err = filepath.Abs(dir)
@@ -146,7 +145,7 @@ func (m *merge) findRun(dir, dst string) (emptied bool, err error) {
 	return false, nil
 }
 
-// isEmptyRun says that dir is gone, or has nothing of a recording any more.
+// isEmptyRun says that dir does not exist, or has no file of a recording.
 func isEmptyRun(dir string) bool {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -157,7 +156,7 @@ func isEmptyRun(dir string) bool {
 	return err == nil || errors.Is(err, fs.ErrNotExist)
 }
 
-// earlierResult is the result of a merge that emptied the directory of its run.
+// earlierResult returns the result of a merge that emptied the directory of its run.
 func (m *merge) earlierResult(ctx context.Context) (Merged, error) {
 	c, err := readMerged(ctx, m.dst, false)
 	if err == nil {
@@ -174,18 +173,18 @@ func (m *merge) earlierResult(ctx context.Context) (Merged, error) {
 	return *c.Manifest.Merged, nil
 }
 
-// removeLock removes the lock, a name without a meaning, which the next merge takes again; then the directory of a run
-// that a merge has emptied, and the one above if it was made for nothing else.
+// removeLock removes the lock file, which the next merge makes again; then the directory of a run that a merge has
+// emptied, and its parent if it was made only for the segments.
 func (m *merge) removeLock() {
 	_ = os.Remove(filepath.Join(m.dir, mergeLock))
-	_ = os.Remove(m.dir) // fails where there is something in it
+	_ = os.Remove(m.dir) // fails if the directory is not empty
 	if parent := filepath.Dir(m.dir); strings.HasSuffix(parent, SegmentsSuffix) {
 		_ = os.Remove(parent)
 	}
 }
 
-// checkSound is the error of a recording in dir with problems. It names that which Recover does not mend, if there is
-// one.
+// checkSound returns an error if the recording in dir has problems. It names one that Recover does not repair, if
+// there is one.
 func (c *Contents) checkSound(dir string) error {
 	var first *Problem
 	for p := range c.AllProblems {
@@ -199,7 +198,7 @@ func (c *Contents) checkSound(dir string) error {
 	return &unsoundError{Dir: dir, First: *first, Count: c.ProblemCount()}
 }
 
-// run goes through the steps. What an earlier merge did is found, and not done again.
+// run does the steps that no earlier merge has done.
 func (m *merge) run(ctx context.Context) (Merged, error) {
 	c, err := readAt(ctx, m.dir, false)
 	if err == nil {
@@ -243,7 +242,7 @@ func (m *merge) makeFile(ctx context.Context, isOurs bool) (*Merged, error) {
 	defer order.close()
 	merged, err := m.writeFile(ctx, order)
 	if err == nil {
-		err = m.checkNames(isOurs) // it took a while: what came meanwhile keeps its manifest and its index, too
+		err = m.checkNames(isOurs) // files that came meanwhile keep their manifest and index, too
 	}
 	if err == nil {
 		err = m.publish(merged)
@@ -258,15 +257,15 @@ func (m *merge) makeFile(ctx context.Context, isOurs bool) (*Merged, error) {
 	return merged, err
 }
 
-// removeTemporary removes what a merge of this run has that is not whole.
+// removeTemporary removes the temporary files of a merge of this run.
 func (m *merge) removeTemporary() (err error) {
-	for _, suffix := range []string{"", IndexSuffix, manifestSuffix} { // the index says whose they are
+	for _, suffix := range []string{"", IndexSuffix, manifestSuffix} { // the index tells whose they are
 		err = errors.Join(err, removeFile(m.dst+mergingSuffix+suffix))
 	}
 	return err
 }
 
-// publish gives a file that is whole its name, after its manifest and its index have theirs.
+// publish gives a complete file its name, after its manifest and its index have theirs.
 func (m *merge) publish(merged *Merged) error {
 	manifest := *m.c.Manifest
 	manifest.Merged = merged
@@ -291,7 +290,7 @@ func (m *merge) publish(merged *Merged) error {
 	)
 }
 
-// finish says in the manifest of the run that it is merged, and removes what is not of use any more.
+// finish records in the manifest of the run that it is merged, and removes files that are no longer needed.
 func (m *merge) finish(merged *Merged) error {
 	steps := []mergeStep{
 		{"on the disk", func() error { return SyncDir(filepath.Dir(m.dst)) }},
@@ -306,7 +305,7 @@ func (m *merge) finish(merged *Merged) error {
 	return m.runSteps(steps...)
 }
 
-// removeSegments removes the segments that the merged file holds, then the manifest if nothing else is left.
+// removeSegments removes the segments that the merged file has, then the manifest if no other file is left.
 func (m *merge) removeSegments() error {
 	for s := range m.c.Manifest.AllSegments {
 		id, _, _ := ParseSegment(s.Name) // parseManifest has checked it
@@ -329,7 +328,7 @@ func (m *merge) removeSegments() error {
 	}
 	for _, e := range entries {
 		if e.Name() != mergeLock && !slices.Contains(ours, e.Name()) {
-			return nil // there is a tail, or something that is not Ringlet's: the manifest stays with it
+			return nil // a tail, or a file that is not Ringlet's, is left: the manifest stays with it
 		}
 	}
 	for _, name := range ours {
@@ -346,7 +345,7 @@ type mergeStep struct {
 	do   func() error
 }
 
-// runSteps takes steps in turn. Behind each is where tests end a merge.
+// runSteps does steps in turn. Tests end a merge after each.
 func (m *merge) runSteps(steps ...mergeStep) error {
 	for _, s := range steps {
 		if err := s.do(); err != nil {
@@ -359,7 +358,7 @@ func (m *merge) runSteps(steps ...mergeStep) error {
 	return nil
 }
 
-// faultPoint is where tests end a merge.
+// faultPoint lets tests end a merge.
 func (m *merge) faultPoint(what string) error {
 	if m.o.faultAfter == nil {
 		return nil

@@ -6,18 +6,18 @@ import (
 	"path/filepath"
 )
 
-// manifestSuffix is put behind the name of a merged file: the manifest of its run. Its index has IndexSuffix behind its
-// name.
+// manifestSuffix follows the name of a merged file in the name of its manifest, as IndexSuffix does in that of its
+// index.
 const manifestSuffix = ".json"
 
-// mergedID is what the index of a merged file says of its segment: segments of builder units have numbers from 1.
+// mergedID is the SegmentID in the index of a merged file. Its number is 0; segments of builder units count from 1.
 func mergedID(f Format) SegmentID { return SegmentID{Format: f} }
 
-// readMerged reads what a merged file holds, by the manifest and the index beside it.
+// readMerged reads the contents of a merged file from the manifest and the index beside it.
 func readMerged(ctx context.Context, path string, checkLast bool) (*Contents, error) {
 	b, err := readBounded(path + manifestSuffix)
 	if err != nil {
-		return nil, fmt.Errorf("%s has no manifest beside it, so nothing tells what should be in it: %w", path, err)
+		return nil, fmt.Errorf("%s has no manifest beside it, so its expected contents are unknown: %w", path, err)
 	}
 	m, err := readManifest(b, path+manifestSuffix)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// A nameInUseError says that a name that Merge needs is taken by a file that is not of this merge.
+// A nameInUseError says that a name that Merge needs belongs to a file of something other than this merge.
 type nameInUseError struct {
 	Path string
-	What string // what is known of it
+	What string // what is known of the file
 	Hint string
 }
 
@@ -23,13 +23,13 @@ func (e *nameInUseError) Error() string {
 }
 
 // findMade finds the file that an earlier merge has made; nil: there is none. isOurs says that a merge of this run has
-// begun to give the files their names, at least.
+// at least begun to give the files their names.
 func (m *merge) findMade(ctx context.Context) (merged *Merged, isOurs bool, err error) {
 	manifest := m.c.Manifest
 	if m.c.Merged == nil {
 		manifest = nil
 		if b, err := readBounded(m.dst + manifestSuffix); err == nil {
-			manifest, _ = parseManifest(b) // else it is not ours
+			manifest, _ = parseManifest(b) // without one the file is not ours
 		}
 	}
 	isOurs = manifest != nil && manifest.Key == m.c.Manifest.Key && manifest.Merged != nil &&
@@ -62,7 +62,7 @@ func (m *merge) findMade(ctx context.Context) (merged *Merged, isOurs bool, err 
 	return nil, true, nil
 }
 
-// checkNames refuses to write to, or replace, files that are of no merge of this run.
+// checkNames refuses to write to, or replace, files that belong to no merge of this run.
 func (m *merge) checkNames(isOurs bool) error {
 	journal, err := m.readJournal()
 	if err != nil {
@@ -102,8 +102,8 @@ func (m *merge) checkNames(isOurs bool) error {
 	return nil
 }
 
-// readJournal tells whether a program of before has begun a merge of this run to the file: it said whose a temporary
-// file is in one of its own.
+// readJournal says whether an older version of the program has begun a merge of this run to the file: that version
+// wrote the owner of the temporary file to a journal.
 func (m *merge) readJournal() (isOurs bool, err error) {
 	var journal struct {
 		Run  uint32 `json:"run"`

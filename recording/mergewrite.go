@@ -17,14 +17,14 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// writeFile makes the file under its temporary name, and its index.
+// writeFile writes the file under its temporary name, and its index.
 func (m *merge) writeFile(ctx context.Context, order *mepOrder) (*Merged, error) {
 	temporary := m.dst + mergingSuffix
 	run := m.c.Manifest
 	h := Header{Segment: mergedID(run.Format), Run: run.Run, Key: run.Key, Created: time.Now().UnixMicro()}
 	err := m.runSteps(
 		mergeStep{"claimed", func() error { return replaceFile(temporary+IndexSuffix, h.Append(nil)) }},
-		mergeStep{"old file removed", func() error { return removeFile(temporary) }}, // perhaps a second name of a segment
+		mergeStep{"old file removed", func() error { return removeFile(temporary) }}, // it may be a second name of a segment
 	)
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func (m *merge) writeFile(ctx context.Context, order *mepOrder) (*Merged, error)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = index.Close() }() // an error on the way is said already
+	defer func() { _ = index.Close() }() // an error before is returned already
 	entries := bufio.NewWriterSize(index, mergeBufferBytes)
 	var merged *Merged
 	if m.shareSegment(order) {
@@ -47,8 +47,8 @@ func (m *merge) writeFile(ctx context.Context, order *mepOrder) (*Merged, error)
 	return merged, err
 }
 
-// shareSegment makes a segment that is in order as it is the merged file without copying: by a second name where the
-// first one will go, by shared blocks where the file system can.
+// shareSegment makes a single segment that is in order the merged file without copying: by a second name if the first
+// one will be removed, otherwise by shared blocks if the file system can.
 func (m *merge) shareSegment(order *mepOrder) bool {
 	if len(order.segments) != 1 || order.segments[0].isDisordered || order.segments[0].MEPs != m.c.MEPSet.MEPs() {
 		return false
@@ -61,7 +61,7 @@ func (m *merge) shareSegment(order *mepOrder) bool {
 	if err != nil {
 		return false
 	}
-	defer func() { _ = in.Close() }() // it was read
+	defer func() { _ = in.Close() }() // it was only read
 	out, err := safeopen.CreateNoFollow(temporary)
 	if err != nil {
 		return false
@@ -69,7 +69,7 @@ func (m *merge) shareSegment(order *mepOrder) bool {
 	return errors.Join(unix.IoctlFileClone(int(out.Fd()), int(in.Fd())), out.Sync(), out.Close()) == nil
 }
 
-// copyToFile writes all MEPs to the temporary file, has them on the disk, and reads them back.
+// copyToFile writes all MEPs to the temporary file, flushes it to the disk, and reads it back.
 func (m *merge) copyToFile(ctx context.Context, order *mepOrder, entries io.Writer) (*Merged, error) {
 	temporary := m.dst + mergingSuffix
 	out, err := safeopen.CreateNoFollow(temporary)
@@ -83,7 +83,7 @@ func (m *merge) copyToFile(ctx context.Context, order *mepOrder, entries io.Writ
 		mergeStep{"room", func() error { return m.reserveSpace(out) }},
 		mergeStep{"copied", func() error { merged, err = m.copyMEPs(ctx, order, data, entries); return err }},
 		mergeStep{"written", data.short.Flush},
-		mergeStep{"cut", func() error { return out.Truncate(merged.Bytes) }}, // what is reserved beyond is free again
+		mergeStep{"cut", func() error { return out.Truncate(merged.Bytes) }}, // frees the bytes reserved beyond
 		mergeStep{"synchronised", out.Sync},
 	)
 	if err != nil {
@@ -100,18 +100,18 @@ func (m *merge) copyToFile(ctx context.Context, order *mepOrder, entries io.Writ
 	return merged, nil
 }
 
-// mergeWriter writes MEPs behind each other; nil: nowhere.
+// mergeWriter writes MEPs one after the other; a nil mergeWriter writes nothing.
 type mergeWriter struct {
 	out   *os.File
-	short *bufio.Writer // onto out: short MEPs are written together
+	short *bufio.Writer // writes to out: short MEPs are written together
 }
 
-// kernelCopyBytes is what the kernel copies: one system call costs some microseconds, for which memory copies 10 to 20
-// KiB.
+// kernelCopyBytes is from which size on the kernel copies a MEP: a system call costs some microseconds, in which
+// memory copies 10 to 20 KiB.
 const kernelCopyBytes = 128 << 10
 
-// write writes a MEP, whose bytes are known. Those of a long one the kernel copies where it can, and shares the blocks
-// where the file system can.
+// write writes a MEP, whose bytes are b. If it is long, the kernel copies it if it can, and shares the blocks if the
+// file system can.
 func (w *mergeWriter) write(m *orderedMEP, b []byte) error {
 	if w == nil {
 		return nil
@@ -133,7 +133,7 @@ func (w *mergeWriter) write(m *orderedMEP, b []byte) error {
 	return err
 }
 
-// copyMEPs writes the MEPs in order, and their entries.
+// copyMEPs writes the MEPs and their entries in order.
 func (m *merge) copyMEPs(ctx context.Context, order *mepOrder, data *mergeWriter, entries io.Writer) (*Merged, error) {
 	crc, at, total := uint32(0), int64(0), m.c.bytes()
 	var entry []byte
@@ -166,20 +166,20 @@ func (m *merge) copyMEPs(ctx context.Context, order *mepOrder, data *mergeWriter
 	}, err
 }
 
-// isDiskFull says that there is no room on a disk, or none within a quota.
+// isDiskFull says that a disk, or a quota, has no room.
 func isDiskFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
-// checkSpace is what the merged file needs beyond what there is of it, and what is free.
+// checkSpace returns how many more bytes the merged file needs than it has now, and how many are free.
 func (m *merge) checkSpace() (*spaceError, error) {
 	free, err := freeBytes(filepath.Dir(m.dst))
 	var there unix.Stat_t
-	_ = unix.Lstat(m.dst+mergingSuffix, &there) // zero if there is nothing
-	// and the manifest, and what the file system needs to find the blocks
+	_ = unix.Lstat(m.dst+mergingSuffix, &there) // zero if there is no file
+	// plus the manifest, and what the file system needs to find the blocks
 	need := m.c.bytes() + int64(m.c.MEPSet.MEPs())*EntryBytes + 64<<10
 	return &spaceError{Path: m.dst, Dir: m.dir, Need: need - min(need, there.Blocks*512), Free: free}, err
 }
 
-// reserveSpace says a *spaceError where the file does not fit, and reserves the room where the file system can.
+// reserveSpace returns a *spaceError if the file does not fit, and reserves the room if the file system can.
 func (m *merge) reserveSpace(out *os.File) error {
 	space, err := m.checkSpace()
 	switch {
@@ -194,16 +194,16 @@ func (m *merge) reserveSpace(out *os.File) error {
 	if isDiskFull(err) {
 		return space
 	}
-	return nil // reserved; or it cannot be, and writing will tell
+	return nil // reserved; or it cannot be, and writing will show whether there is room
 }
 
-// sumFile reads a file of so many bytes, and gives its CRC-32C.
+// sumFile reads a file of total bytes, and returns its CRC-32C.
 func (m *merge) sumFile(ctx context.Context, path string, total int64) (crc uint32, err error) {
 	f, err := safeopen.OpenNoFollow(path)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = f.Close() }() // it was read
+	defer func() { _ = f.Close() }() // it was only read
 	buf := make([]byte, mergeBufferBytes)
 	for at := int64(0); ; {
 		n, err := f.Read(buf)

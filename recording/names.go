@@ -12,17 +12,17 @@ import (
 const (
 	ManifestName = "run.json"
 	LockName     = "run.lock"
-	ReserveName  = "run.room" // keeps room on the disk for the manifest until that has the verdict
+	ReserveName  = "run.room" // room on the disk for the manifest until it has the verdict
 	IndexSuffix  = ".idx"
 	OpenSuffix   = ".open" // of a segment that is being written, or that a killed process left
-	TailSuffix   = ".tail" // of bytes that Recover found behind the last whole MEP
-	// SegmentsSuffix is put behind the name of a single output file: the directory with its segments until they are
-	// merged.
+	TailSuffix   = ".tail" // of the bytes that Recover found after the last whole MEP
+	// SegmentsSuffix follows the name of a single output file in the name of the directory with its segments, until they
+	// are merged.
 	SegmentsSuffix = ".segments"
 	runPrefix      = "run-"
 )
 
-// Format is what a segment holds.
+// Format is the format of a segment's data.
 type Format uint32
 
 // Formats. The numbers stand in indexes.
@@ -63,9 +63,9 @@ func (f *Format) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// ChooseFormat is the format of a file that is to be written: the one that is asked for, or, of auto, the one that the
-// ending of its name says, and MDF where it has none. An ending that nobody knows is refused, and so is one that says
-// another format than the one asked for.
+// ChooseFormat returns the format of a file that is to be written: the requested one; for auto, the one of the ending
+// of its name, and MDF if it has none. It refuses an unknown ending, and an ending of another format than the
+// requested one.
 func ChooseFormat(path, requested string) (Format, error) {
 	ending := strings.TrimPrefix(filepath.Ext(strings.TrimLeft(filepath.Base(path), ".")), ".")
 	by, err := ParseFormat(ending)
@@ -83,7 +83,7 @@ func ChooseFormat(path, requested string) (Format, error) {
 	return by, nil
 }
 
-// RunDir is the directory of a run in an output directory.
+// RunDir returns the directory of a run in an output directory.
 func RunDir(dir string, run uint32) string {
 	return filepath.Join(dir, fmt.Sprintf("%s%06d", runPrefix, run))
 }
@@ -107,16 +107,16 @@ func (s SegmentID) compare(o SegmentID) int {
 	return cmp.Or(cmp.Compare(s.Builder, o.Builder), cmp.Compare(s.Number, o.Number), cmp.Compare(s.Format, o.Format))
 }
 
-// baseName is the name without a suffix: bu0-00001.
+// baseName returns the name without a suffix: bu0-00001.
 func (s SegmentID) baseName() string { return fmt.Sprintf("bu%d-%05d", s.Builder, s.Number) }
 
-// Name is that of the closed segment: bu0-00001.mdf.
+// Name returns the name of the closed segment: bu0-00001.mdf.
 func (s SegmentID) Name() string { return s.baseName() + "." + s.Format.String() }
 
-// Index is the name of its index: bu0-00001.idx.
+// Index returns the name of its index: bu0-00001.idx.
 func (s SegmentID) Index() string { return s.baseName() + IndexSuffix }
 
-// ParseSegment reads the name of a segment. open says that it has not been closed.
+// ParseSegment parses the name of a segment. open says that the segment has not been closed.
 func ParseSegment(name string) (id SegmentID, open, ok bool) {
 	name, open = strings.CutSuffix(name, OpenSuffix)
 	base, ext, _ := strings.Cut(name, ".")
@@ -128,7 +128,7 @@ func ParseSegment(name string) (id SegmentID, open, ok bool) {
 	return id, open, true
 }
 
-// parseIndex reads the name of an index. The format stands in the index, not in its name.
+// parseIndex parses the name of an index. The format is in the index, not in its name.
 func parseIndex(name string) (id SegmentID, ok bool) {
 	base, ok := strings.CutSuffix(name, IndexSuffix)
 	if !ok {
@@ -137,7 +137,7 @@ func parseIndex(name string) (id SegmentID, ok bool) {
 	return parseBase(base)
 }
 
-// parseBase reads the name of a segment without its suffix.
+// parseBase parses the name of a segment without its suffix.
 func parseBase(base string) (id SegmentID, ok bool) {
 	builder, number, _ := strings.Cut(strings.TrimPrefix(base, "bu"), "-")
 	b, errB := strconv.ParseUint(builder, 10, 31)

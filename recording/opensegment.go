@@ -8,16 +8,16 @@ import (
 	"path/filepath"
 )
 
-// OpenSegment is how far a segment that has not been closed can be read.
+// OpenSegment says how far a segment that has not been closed can be read.
 type OpenSegment struct {
 	MEPs      uint64 `json:"meps"`         // whole ones
 	Bytes     int64  `json:"bytes"`        // to the end of the last of them
-	TailBytes int64  `json:"bytes_behind"` // behind it: nothing tells what they are
+	TailBytes int64  `json:"bytes_behind"` // after it: they may be a part of a MEP
 	Live      bool   `json:"live"`         // a live process writes it
 }
 
-// ReadOpenSegment reads the index of an open segment. Without an index there is no whole MEP. ok is false if path does
-// not name an open segment.
+// ReadOpenSegment reads the index of an open segment. Without an index there is no whole MEP. ok is false if path is
+// not the name of an open segment.
 func ReadOpenSegment(ctx context.Context, path string) (o OpenSegment, ok bool, err error) {
 	id, open, ok := ParseSegment(filepath.Base(path))
 	if !ok || !open {
@@ -37,7 +37,7 @@ func ReadOpenSegment(ctx context.Context, path string) (o OpenSegment, ok bool, 
 	if err != nil {
 		return o, true, err
 	}
-	defer func() { _ = x.close() }() // it was read
+	defer func() { _ = x.close() }() // it was only read
 	in := &segmentScan{index: x, size: st.Size()}
 	err = in.scan(ctx, 0, x.entries, func(e *scannedEntry) error {
 		if e.state != entryGood {

@@ -2,7 +2,7 @@ package recording
 
 import "fmt"
 
-// headerState is what the first bytes of an index say.
+// headerState is what Recover learns from the header of an index.
 type headerState int
 
 const (
@@ -12,36 +12,36 @@ const (
 	headerUnknown                    // of a version that this program does not know
 )
 
-// segmentFacts is what is there of a segment whose writer is gone.
+// segmentFacts are the files of a segment whose writer is gone.
 type segmentFacts struct {
 	id            SegmentID
-	hasOpenData   bool // data under the name of an open segment
-	hasClosedData bool // data under the name of a closed one
-	// the data have both names: open is false then. A renaming by link and unlink was killed in between
+	hasOpenData   bool // data file under the name of an open segment
+	hasClosedData bool // data file under the name of a closed one
+	// the data have both names, and hasOpenData is false: a renaming by link and unlink was killed in between
 	bothNames     bool
-	listed        bool  // it stands in the manifest
+	listed        bool  // it is in the manifest
 	dataSize      int64 // of the data
 	tailSize      int64 // size of the file .tail; -1 if there is none
-	tailCopied    bool  // the file .tail is what follows keep in the data
+	tailCopied    bool  // the file .tail is a copy of the data after provenEnd
 	header        headerState
 	indexSize     int64
-	provenEntries int64 // entries from the first on that the data agree with
+	provenEntries int64 // entries from the first on that match the data
 	provenEnd     int64 // end of the last of these MEPs in the data
 }
 
-// indexEnd is where the index ends when it has the right entries and nothing more.
+// indexEnd is the size of an index that has the proven entries and nothing more.
 func (f *segmentFacts) indexEnd() int64 { return HeaderBytes + f.provenEntries*EntryBytes }
 
-// recoveryStep is one change of the files of a segment. Each may be the last one before a kill, and each may be done a
-// second time.
+// recoveryStep is one change of the files of a segment. A kill may come after each, and each may be done a second
+// time.
 type recoveryStep string
 
-// Steps. They are done in the order in which decideSteps gives them.
+// Steps, in no order: decideSteps returns them in the order in which they are done.
 const (
 	stepWriteHeader recoveryStep = "write the header of the index anew"
 	stepCopyTail    recoveryStep = "copy what follows the last whole MEP to a file .tail"
-	stepCutData     recoveryStep = "cut the data behind the last whole MEP"
-	stepCutIndex    recoveryStep = "cut the index behind the entry of the last whole MEP"
+	stepCutData     recoveryStep = "cut the data after the last whole MEP"
+	stepCutIndex    recoveryStep = "cut the index after the entry of the last whole MEP"
 	stepSyncBoth    recoveryStep = "synchronise data and index"
 	stepDropName    recoveryStep = "remove the second name of the data"
 	stepGiveName    recoveryStep = "rename it to a closed segment"
@@ -51,8 +51,8 @@ const (
 	stepListSegment recoveryStep = "list it in the manifest"
 )
 
-// decideSteps says what is to be done with a segment, and in a sentence what was found. It never takes a step that
-// makes a byte of data unreachable, and after any number of its steps it decides on the others.
+// decideSteps decides what to do with a segment, and says in a sentence what was found. No step makes a byte of data
+// unreachable; after any of the steps, decideSteps returns the remaining ones.
 func decideSteps(f segmentFacts) (steps []recoveryStep, what string) {
 	switch {
 	case f.header == headerForeign:
@@ -73,8 +73,7 @@ func decideSteps(f segmentFacts) (steps []recoveryStep, what string) {
 	return decideOpen(f)
 }
 
-// decideLoneIndex is for an index without data: its writer or a Recover was killed in between, or somebody took the
-// data away.
+// decideLoneIndex decides for an index without data: its writer or a Recover was killed, or a user removed the data.
 func decideLoneIndex(f segmentFacts) ([]recoveryStep, string) {
 	switch {
 	case f.tailSize >= 0:
@@ -86,7 +85,7 @@ func decideLoneIndex(f segmentFacts) ([]recoveryStep, string) {
 	return nil, "its index is there and its data are not: left as it is"
 }
 
-// decideClosed is for a closed segment that is not in the manifest.
+// decideClosed decides for a closed segment that is not in the manifest.
 func decideClosed(f segmentFacts) (steps []recoveryStep, what string) {
 	if f.provenEntries == 0 || f.provenEnd != f.dataSize {
 		return nil, fmt.Sprintf("it is closed and not in the manifest, but its index proves only %d of its %d bytes: "+
@@ -105,12 +104,12 @@ func decideClosed(f segmentFacts) (steps []recoveryStep, what string) {
 		f.provenEntries)
 }
 
-// decideOpen is for a segment that was being written.
+// decideOpen decides for a segment that was being written.
 func decideOpen(f segmentFacts) (steps []recoveryStep, what string) {
 	behind := f.dataSize - f.provenEnd
 	switch {
 	case f.dataSize == 0:
-		if f.indexSize > HeaderBytes { // or else a kill before the last step would leave entries without data
+		if f.indexSize > HeaderBytes { // otherwise a kill before the last step would leave entries without data
 			steps = []recoveryStep{stepCutIndex}
 		}
 		return append(steps, stepRemoveData, stepRemoveIndex), "it was begun and holds nothing: removed"

@@ -6,16 +6,17 @@ import (
 	"ringlet/internal/plural"
 )
 
-// ProblemKind is a way in which a recording is not as its manifest says.
+// ProblemKind is a way in which a recording differs from its manifest.
 type ProblemKind string
 
 // Kinds of problems.
 const (
-	// BeingWritten: a live process has the segment open. What is in it so far can be read.
+	// BeingWritten: a live process has the segment open. Its MEPs so far can be read.
 	BeingWritten ProblemKind = "being written"
 	// LeftOpen: the process that wrote the segment is gone. Recover closes it.
 	LeftOpen ProblemKind = "left open"
-	// Unlisted: a closed segment is not in the manifest, because its writer was killed between the two. Recover lists it.
+	// Unlisted: a closed segment is not in the manifest, because its writer was killed after closing it. Recover lists
+	// it.
 	Unlisted ProblemKind = "not in the manifest"
 	// MissingFile: a segment that the manifest lists, or an index, is not there.
 	MissingFile ProblemKind = "missing file"
@@ -23,14 +24,13 @@ const (
 	WrongSize ProblemKind = "wrong size"
 	// WrongCounts: manifest and index contradict each other.
 	WrongCounts ProblemKind = "index contradicts manifest"
-	// DamagedIndex: an index cannot be read, or an entry of it is spoiled.
+	// DamagedIndex: an index cannot be read, or one of its entries is damaged.
 	DamagedIndex ProblemKind = "damaged index"
-	// DamagedData: the bytes of a MEP are not those that were written.
+	// DamagedData: the bytes of a MEP were changed since they were written.
 	DamagedData ProblemKind = "damaged data"
-	// WrongContent: the bytes are those that were written, but are not what they should be.
+	// WrongContent: the bytes were not changed, but are not what they should be.
 	WrongContent ProblemKind = "wrong content"
-	// MissingFragments: the bytes are those that were written, fragments are missing in them, and the verdict does not say
-	// so.
+	// MissingFragments: the bytes were not changed, but fragments are missing in them that the verdict does not name.
 	MissingFragments ProblemKind = "missing fragments"
 	// ForeignFile: the file belongs to another run.
 	ForeignFile ProblemKind = "file of another run"
@@ -38,14 +38,14 @@ const (
 	Unreadable ProblemKind = "unreadable"
 )
 
-// isRecoverable says that Recover mends it.
+// isRecoverable says that Recover repairs it.
 func (k ProblemKind) isRecoverable() bool { return k == LeftOpen || k == Unlisted }
 
-// A Problem is one thing that is wrong with a file of a recording.
+// A Problem is one defect of a file of a recording.
 type Problem struct {
 	Kind   ProblemKind `json:"kind"`
 	File   string      `json:"file"`             // its name in the directory of the run
-	Events *Range      `json:"events,omitempty"` // those concerned, where they are known
+	Events *Range      `json:"events,omitempty"` // the events concerned, if they are known
 	Text   string      `json:"text"`             // what was found
 }
 
@@ -62,10 +62,10 @@ const maxListedProblems = 64
 // Problems is a list of problems with a bound.
 type Problems struct {
 	Listed []Problem `json:"listed,omitempty"`
-	More   uint64    `json:"more,omitempty"` // beyond those listed
+	More   uint64    `json:"more,omitempty"` // problems that are not listed
 }
 
-// add lists a problem while there is room.
+// add lists a problem, or counts it if the list is full.
 func (p *Problems) add(kind ProblemKind, file string, events *Range, format string, args ...any) {
 	if len(p.Listed) == maxListedProblems {
 		p.More++
@@ -79,10 +79,10 @@ func (p *Problems) add(kind ProblemKind, file string, events *Range, format stri
 	})
 }
 
-// count is how many there are.
+// count returns how many problems there are.
 func (p *Problems) count() uint64 { return uint64(len(p.Listed)) + p.More }
 
-// contains tells whether one of the kind is listed.
+// contains says whether a problem of that kind is listed.
 func (p *Problems) contains(kind ProblemKind) bool {
 	for i := range p.Listed {
 		if p.Listed[i].Kind == kind {

@@ -7,17 +7,17 @@ import (
 	"io"
 )
 
-// proof is what an index proves of the data beside it.
+// proof is how much of the data an index proves.
 type proof struct {
-	totals       SegmentTotals // of the entries that are right, from the first
-	maxEvents    uint32        // the most that one of the MEPs has
-	eventsPerMEP uint64        // events that the MEPs before the last have, if they have equally many
-	isLive       bool          // they have not
+	totals       SegmentTotals // of the proven entries, from the first
+	maxEvents    uint32        // the most events that one of the MEPs has
+	eventsPerMEP uint64        // events of each MEP before the last, if all have equally many
+	isLive       bool          // they have different numbers of events
 }
 
-// proveIndex holds the entries of an index against the data, and ends at the first that is not right: torn, not behind
-// the one before it, beyond the data, or with another checksum. An error is one of reading, and says nothing of the
-// segment.
+// proveIndex compares the entries of an index with the data, and ends at the first that does not match: one that is
+// torn, is not after the one before it, reaches beyond the data, or has another checksum. An error means that reading
+// failed, and says nothing of the segment.
 func proveIndex(ctx context.Context, x *indexFile, data io.ReaderAt, size int64) (p proof, err error) {
 	in := &segmentScan{index: x, size: size, data: data}
 	err = in.scan(ctx, 0, x.entries, func(e *scannedEntry) error {
@@ -35,7 +35,7 @@ func proveIndex(ctx context.Context, x *indexFile, data io.ReaderAt, size int64)
 	return p, err
 }
 
-// notePacking notes whether MEPs begin where they do if all before them have equally many events.
+// notePacking notes whether MEPs begin where they would if all MEPs before had equally many events.
 func (p *proof) notePacking(e *Entry) {
 	each := uint64(0)
 	if e.MEP > 0 {
@@ -45,8 +45,8 @@ func (p *proof) notePacking(e *Entry) {
 	p.eventsPerMEP = max(p.eventsPerMEP, each)
 }
 
-// classifyHeader says what the header of an index, which was read with an error or none, is to a segment of the run
-// with that key.
+// classifyHeader compares the header of an index, which was read with error err, with a segment of the run with that
+// key.
 func classifyHeader(h *Header, err error, id SegmentID, run uint32, key Key) headerState {
 	var version *versionError
 	switch {

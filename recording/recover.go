@@ -17,18 +17,18 @@ import (
 // RecoveryResult is what Recover found of one segment, or of a manifest, and what it did.
 type RecoveryResult struct {
 	Dir     string    // of the run
-	Name    string    // of the segment, as it would be called closed, or run.json
+	Name    string    // name of the closed segment, or run.json
 	Segment SegmentID // zero for a manifest
-	What    string    // a sentence, of which the name is the subject
-	// Listed says that the segment is closed and in the manifest now. The figures are those of its whole MEPs.
+	What    string    // a sentence about the file; String puts its name before it
+	// Listed says that the segment is now closed and in the manifest. The figures are those of its whole MEPs.
 	Listed    bool
 	MEPs      uint64
 	Events    uint64
 	Bytes     int64
-	TailBytes int64 // behind the last whole MEP, in a file .tail
-	// WriterLives says that its writer is at work, or another Recover: it was left alone. What is empty then.
+	TailBytes int64 // bytes after the last whole MEP, in a file .tail
+	// WriterLives says that its writer, or another Recover, is at work: the segment was left alone. What is empty then.
 	WriterLives bool
-	Err         error // why it could not be recovered; nothing is lost by that
+	Err         error // why it could not be recovered; no data are lost by that
 }
 
 func (f *RecoveryResult) String() string {
@@ -41,11 +41,11 @@ func (f *RecoveryResult) String() string {
 	return f.Name + ": " + f.What
 }
 
-// Recover closes what killed processes left in dir, which is an output directory or the directory of a run: of every
-// segment whose writer is gone the whole MEPs are kept, what follows them is moved to a file .tail, and the segment is
-// closed and put into the manifest, which is made anew where it is missing or damaged. It may be killed and begun again
-// at any point, and several may run at once. The error is that of ctx or of dir; what is wrong with one segment is in
-// its Found.
+// Recover closes what killed processes left in dir, which is an output directory or the directory of a run. It keeps
+// the whole MEPs of every segment whose writer is gone, moves the bytes after them to a file .tail, closes the segment
+// and lists it in the manifest, which it rebuilds if it is missing or damaged. Recover may be killed and called again
+// at any point, and several may run at once. The error is that of ctx or of dir; the error of a single segment is in
+// its RecoveryResult.
 func Recover(ctx context.Context, dir string) ([]RecoveryResult, error) {
 	var results []RecoveryResult
 	runs, err := Runs(dir)
@@ -66,24 +66,24 @@ func Recover(ctx context.Context, dir string) ([]RecoveryResult, error) {
 	return results, nil
 }
 
-// recovery is one passage over the directory of a run.
+// recovery is one pass over the directory of a run.
 type recovery struct {
 	ctx             context.Context
 	dir             string
-	beforeStep      func(what string) error // called before each change: tests end there
+	beforeStep      func(what string) error // called before each change: tests end the pass there
 	manifest        *Manifest               // nil: missing or damaged
-	manifestDamage  error                   // why it is nil
+	manifestDamage  error                   // why manifest is nil
 	manifestRebuilt bool                    // it was made anew
-	run             Manifest                // what the manifest says of the run, or else indexes
-	liveBuilders    map[int]bool            // builder units of which a segment was in use
-	closedSegments  []closedSegment         // to be listed
+	run             Manifest                // from the manifest, or else from an index
+	liveBuilders    map[int]bool            // builder units with a segment in use
+	closedSegments  []closedSegment         // closed, and to be listed in the manifest
 	found           []RecoveryResult
 }
 
 type closedSegment struct {
 	id    SegmentID
 	entry Segment
-	found int // of found
+	found int // index in recovery.found
 }
 
 func (r *recovery) path(name string) string { return filepath.Join(r.dir, name) }
@@ -103,7 +103,7 @@ func (r *recovery) recover() (err error) {
 	if !r.identify(names) {
 		return nil
 	}
-	if r.manifest == nil { // at once: what says which run it is may be removed below
+	if r.manifest == nil { // before the steps, which may remove the index that identifies the run
 		r.manifestRebuilt = true
 		if err := withRunLock(r.dir, r.rebuildManifest); err != nil {
 			return err
@@ -117,7 +117,7 @@ func (r *recovery) recover() (err error) {
 	return r.updateManifest()
 }
 
-// identify finds out which run this is: by the manifest, or else by the first index that is whole.
+// identify finds out which run this is: from the manifest, or else from the first index with a valid header.
 func (r *recovery) identify(names []string) bool {
 	if r.manifest != nil {
 		r.run = *r.manifest
@@ -141,8 +141,8 @@ func (r *recovery) identify(names []string) bool {
 	return false
 }
 
-// segmentIDs are the segments that files with these names belong to, each once. The format is not known of a lone
-// index.
+// segmentIDs returns the segments to which files with these names belong, each once. An index without data does not
+// tell its format.
 func segmentIDs(names []string) (ids []SegmentID) {
 	at := map[SegmentID]int{}
 	for _, name := range names {
@@ -152,7 +152,7 @@ func segmentIDs(names []string) (ids []SegmentID) {
 			id = index
 		}
 		if !isData && !isIndex {
-			continue // a tail alone
+			continue // only a tail
 		}
 		key := SegmentID{Builder: id.Builder, Number: id.Number}
 		if i, there := at[key]; !there {
@@ -166,7 +166,7 @@ func segmentIDs(names []string) (ids []SegmentID) {
 	return ids
 }
 
-// recoverSegment recovers one segment, if its writer is gone. The error is one that ends the passage.
+// recoverSegment recovers one segment, if its writer is gone. An error ends the pass.
 func (r *recovery) recoverSegment(id SegmentID) error {
 	if id.Format == 0 {
 		id.Format = r.run.Format
@@ -202,10 +202,10 @@ func (r *recovery) recoverSegment(id SegmentID) error {
 	return nil
 }
 
-// errKilled is what tests end a passage with.
+// errKilled is the error with which tests end a pass.
 var errKilled = errors.New("killed")
 
-// recoverLocked looks at a segment under the lock of its index, and does what is decided.
+// recoverLocked examines a segment under the lock of its index, and does the steps decided for it.
 func (r *recovery) recoverLocked(id SegmentID, index *os.File, found *RecoveryResult) error {
 	f, p, err := r.examine(id, index)
 	if err != nil {
@@ -238,7 +238,7 @@ func (r *recovery) recoverLocked(id SegmentID, index *os.File, found *RecoveryRe
 	return nil
 }
 
-// updateManifest brings the manifest up to date.
+// updateManifest writes the recovered segments to the manifest.
 func (r *recovery) updateManifest() error {
 	if len(r.closedSegments) == 0 && !slices.ContainsFunc(r.manifest.Builders, r.isAbandoned) {
 		if !pathExists(tempPath(r.dir)) {
@@ -275,8 +275,7 @@ func (r *recovery) updateManifest() error {
 	})
 }
 
-// recheckLive looks again which builder units are at work: what held a lock may have been another Recover, which is
-// done now.
+// recheckLive checks again which builder units are writing: another Recover may have held a lock, and may be done now.
 func (r *recovery) recheckLive() error {
 	names, err := segmentFiles(r.dir)
 	if err != nil {
@@ -293,12 +292,12 @@ func (r *recovery) recheckLive() error {
 	return nil
 }
 
-// isAbandoned says that a builder unit stands in the manifest as writing, and is not.
+// isAbandoned says that a builder unit is writing by the manifest, but not any more.
 func (r *recovery) isAbandoned(b Builder) bool {
 	return b.State == StateWriting && !r.liveBuilders[b.Index]
 }
 
-// rebuildManifest makes a manifest without segments, unless somebody else has made one. A damaged one is kept under
+// rebuildManifest makes a manifest without segments, unless another process has made one. It keeps a damaged one under
 // another name.
 func (r *recovery) rebuildManifest() (err error) {
 	if r.manifest, err = Load(r.dir); err == nil {
@@ -321,7 +320,7 @@ func (r *recovery) rebuildManifest() (err error) {
 	return storeManifest(r.dir, r.manifest)
 }
 
-// renameDamaged gives the damaged manifest a name that is free.
+// renameDamaged gives the damaged manifest a free name.
 func (r *recovery) renameDamaged() (name string, err error) {
 	for i := 1; ; i++ {
 		name = fmt.Sprintf("%s.damaged-%d", ManifestName, i)

@@ -10,17 +10,17 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// A disk that a run has filled has no room for a manifest that says so. So room for it is reserved when the directory
-// of the run is made, as a file beside the manifest, which takes its place when nothing else has room.
+// A disk that a run has filled would have no room for a manifest that says so. OpenRun therefore reserves room in a
+// file beside the manifest, and this file replaces the manifest when the disk has no other room.
 
-// manifestReserve is how many bytes are reserved beyond those that a manifest has: a verdict has some 10 KiB, and a
-// segment 300 bytes.
+// manifestReserve is how many bytes are reserved beyond the present size of the manifest: a verdict has some 10 KiB,
+// and a segment 300 bytes.
 const manifestReserve = 256 << 10
 
 func reservePath(runDir string) string { return filepath.Join(runDir, ReserveName) }
 
-// reserveManifest reserves room for a manifest that has so many bytes so far, or less where the disk has less. Where
-// much of it is reserved already it does nothing.
+// reserveManifest reserves room for a manifest that has so many bytes so far, or less if the disk has less. If at
+// least half of the reserve is there already, it does nothing.
 func reserveManifest(runDir string, bytes int) (err error) {
 	f, err := safeopen.OpenFileNoFollow(reservePath(runDir), os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {
@@ -33,7 +33,7 @@ func reserveManifest(runDir string, bytes int) (err error) {
 	}
 	for more := int64(manifestReserve); more > 0; more -= manifestReserve / 16 {
 		err = unix.Fallocate(int(f.Fd()), 0, 0, int64(bytes)+more)
-		if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) { // this file system reserves what is written
+		if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) { // this file system cannot reserve
 			_, err = f.WriteAt(make([]byte, int64(bytes)+more), 0)
 			err = errors.Join(err, f.Sync())
 		}
@@ -44,8 +44,8 @@ func reserveManifest(runDir string, bytes int) (err error) {
 	return err
 }
 
-// replaceFromReserve puts a manifest into the room that was reserved, and that into the place of the manifest, which is
-// there whole at any moment. Where there is too little room the error is the one that there was before.
+// replaceFromReserve writes a manifest into the reserved file, and renames that to the manifest, so that a whole
+// manifest is there at any moment. If the reserve is too small, it returns the error before.
 func replaceFromReserve(runDir string, manifest []byte, before error) error {
 	f, err := safeopen.OpenFileNoFollow(reservePath(runDir), os.O_WRONLY, 0)
 	if err != nil {
@@ -70,6 +70,6 @@ func replaceFromReserve(runDir string, manifest []byte, before error) error {
 	if err := os.Rename(reservePath(runDir), manifestPath(runDir)); err != nil {
 		return err
 	}
-	_ = reserveManifest(runDir, len(manifest)) // what the old one had is free, if nobody else has taken it
+	_ = reserveManifest(runDir, len(manifest)) // the old manifest's bytes are free, unless another process has taken them
 	return SyncDir(runDir)
 }

@@ -13,12 +13,12 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// An ExistsError says that the place of a run is taken by another run of the same number.
+// An ExistsError says that another run of the same number is recorded in the output.
 type ExistsError struct {
-	Dir            string // of the outputs
+	Dir            string // directory of outputs
 	Run            uint32
-	Created        time.Time // of what is there; zero if that cannot be told
-	IsBeingWritten bool      // it is being written to
+	Created        time.Time // of the recorded run; zero if it is unknown
+	IsBeingWritten bool      // a process is writing to it
 }
 
 func (e *ExistsError) Error() string {
@@ -33,10 +33,11 @@ func (e *ExistsError) Error() string {
 		e.Run, e.Dir, when)
 }
 
-// OpenRun makes the directory of a run in dir, or joins it if it is there and has the same key: several builder units
-// of a host, or of hosts with one file system, share it. dir is made if it is not there, its parent is not. The
-// directory of another run with the same number is an *ExistsError; with overwrite its files are removed, unless one is
-// being written. Of the manifest everything is taken but its version, its ID, and what comes of the run.
+// OpenRun makes the directory of a run in dir, or joins it if it exists and has the same key: several builder units of
+// a host, or of hosts with one file system, share it. It makes dir if it does not exist, but not the parent of dir. If
+// the directory belongs to another run with the same number, the error is an *ExistsError; with overwrite, OpenRun
+// removes its files unless one is being written. The manifest is taken from about, but for Version, ID, Builders,
+// Verdict and Merged.
 func OpenRun(dir string, about Manifest, overwrite bool) (runDir string, err error) {
 	if !about.Format.Valid() {
 		return "", fmt.Errorf("a run cannot be recorded as %v: it is one of mep, mdf, mfp", about.Format)
@@ -82,7 +83,7 @@ func openLocked(dir, runDir string, about Manifest, overwrite bool) error {
 		if !overwrite || exists.IsBeingWritten {
 			return exists
 		}
-		for _, name := range held { // what Ringlet did not make stays
+		for _, name := range held { // files that Ringlet did not make stay
 			if err := removeFile(filepath.Join(runDir, name)); err != nil {
 				return fmt.Errorf("run %d in %s cannot be overwritten: %w", about.Run, dir, err)
 			}
@@ -94,11 +95,11 @@ func openLocked(dir, runDir string, about Manifest, overwrite bool) error {
 	return reserveManifest(runDir, len(about.Configuration))
 }
 
-// makingInfix is in the name of the directory of a run that is being made, before the identifier of its manifest.
+// makingInfix is in the name of a run's directory while it is being made, before the ID of its manifest.
 const makingInfix = ".making-"
 
-// beginRun makes the directory of a run with its manifest in it: nobody ever sees one without the other. The error is
-// an fs.ErrExist if somebody else has made it meanwhile.
+// beginRun makes the directory of a run with its manifest in it; no process sees one without the other. The error is
+// an fs.ErrExist if another process has made the directory meanwhile.
 func beginRun(dir, runDir string, about Manifest) (err error) {
 	m := newManifest(about)
 	temp := runDir + makingInfix + m.ID
@@ -120,15 +121,15 @@ func beginRun(dir, runDir string, about Manifest) (err error) {
 	return SyncDir(dir)
 }
 
-// unfinishedAge is how old a directory is that its maker has not brought to an end since it was killed: making one
-// takes milliseconds, or as long as a disk stands still.
+// unfinishedAge is the age from which on an unfinished directory counts as left by a killed process: making one takes
+// milliseconds, or as long as a disk stalls.
 const unfinishedAge = time.Hour
 
-// removeStale takes directories away that killed processes were making. Nothing was ever in them but a manifest.
+// removeStale removes directories that killed processes were making. They have never held anything but a manifest.
 func removeStale(dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return // it is tried again at the next run
+		return // the next run tries again
 	}
 	for _, e := range entries {
 		run, _, unmade := strings.Cut(e.Name(), makingInfix)
@@ -141,14 +142,14 @@ func removeStale(dir string) {
 	}
 }
 
-// removeUnfinished takes a directory away that was never given the name of a run.
+// removeUnfinished removes a directory that never got the name of a run.
 func removeUnfinished(temp string) {
 	for _, name := range []string{tempPath(temp), reservePath(temp), manifestPath(temp), temp} {
-		_ = os.Remove(name) // what cannot be removed does no harm
+		_ = os.Remove(name) // a file that cannot be removed does no harm
 	}
 }
 
-// newManifest is the manifest of a run that begins now, unless it says otherwise.
+// newManifest returns the manifest of a new run, which begins now if about gives no time.
 func newManifest(about Manifest) *Manifest {
 	if about.Created.IsZero() {
 		about.Created = time.Now()
@@ -158,7 +159,7 @@ func newManifest(about Manifest) *Manifest {
 	return &about
 }
 
-// makeDir makes a directory below one that exists, and has it on the disk. One that is there is taken.
+// makeDir makes a directory in an existing one and flushes its name to the disk. An existing directory is accepted.
 func makeDir(dir string) error {
 	err := os.Mkdir(dir, 0o777)
 	switch {
@@ -173,7 +174,7 @@ func makeDir(dir string) error {
 	return fmt.Errorf("output %s: the directory cannot be made: %w", dir, err)
 }
 
-// segmentFiles are the names of all files in runDir that belong to segments.
+// segmentFiles returns the names of all files in runDir that belong to segments.
 func segmentFiles(runDir string) (names []string, err error) {
 	entries, err := os.ReadDir(runDir)
 	if err != nil {
@@ -189,7 +190,8 @@ func segmentFiles(runDir string) (names []string, err error) {
 	return names, nil
 }
 
-// allOfKey says whether every index among names is of the run with that key, and there is one for all data.
+// allOfKey says whether every index among names belongs to the run with that key, and whether there is one if there
+// are data.
 func allOfKey(runDir string, names []string, key Key) bool {
 	for _, name := range names {
 		if _, isIndex := parseIndex(name); !isIndex {
@@ -209,8 +211,8 @@ func anyInUse(runDir string, names []string) bool {
 	})
 }
 
-// Runs are the directories of the runs in dir, in order of number, and dir itself if it has a file of a run. With the
-// error *safeopen.SymlinkError, which names a link in the place of a run, there are those of the others.
+// Runs returns the directories of the runs in dir, in order of number, and dir itself if it has a file of a run. With
+// the error *safeopen.SymlinkError, which names a link in the place of a run, it returns those of the other runs.
 func Runs(dir string) (runs []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -238,13 +240,13 @@ func Runs(dir string) (runs []string, err error) {
 		y, _ := ParseRunDir(b)
 		return int(int64(x) - int64(y))
 	})
-	if itself { // a file of a run there hides none of the runs below
+	if itself { // a run in dir itself does not hide the runs below it
 		runs = append(runs, dir)
 	}
 	return runs, err
 }
 
-// LastRun is the highest number of a run in dir; 0 if there is none, or no dir.
+// LastRun returns the highest number of a run in dir; 0 if there is none, or no dir.
 func LastRun(dir string) (last uint32, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

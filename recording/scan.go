@@ -23,11 +23,11 @@ type indexFile struct {
 	f         *os.File
 	header    Header
 	size      int64
-	entries   int64 // whole ones in the file
-	tornBytes int64 // bytes behind the last whole one
+	entries   int64 // whole entries in the file
+	tornBytes int64 // bytes after the last whole entry
 }
 
-// openIndex opens an index and reads its header. The error is of the system, or errHeader.
+// openIndex opens an index and reads its header. The error is the system's, or an errHeader.
 func openIndex(path string) (*indexFile, error) {
 	f, err := safeopen.OpenNoFollow(path)
 	if err != nil {
@@ -35,14 +35,13 @@ func openIndex(path string) (*indexFile, error) {
 	}
 	x, err := parseIndexFile(f)
 	if err != nil {
-		_ = f.Close() // it was read
+		_ = f.Close() // it was only read
 		return nil, err
 	}
 	return x, nil
 }
 
-// parseIndexFile reads the header of an index that is open. Where the error is errHeader, its entries can be read all
-// the same.
+// parseIndexFile reads the header of an open index. Even if the error is errHeader, the entries can be read.
 func parseIndexFile(f *os.File) (*indexFile, error) {
 	st, err := f.Stat()
 	if err != nil {
@@ -74,49 +73,49 @@ func readHeader(path string) (Header, error) {
 
 func (x *indexFile) close() error { return x.f.Close() }
 
-// errStop is what visit ends a scan with.
+// errStop is the error by which visit ends a scan.
 var errStop = errors.New("the rest is not of use")
 
-// entryState is what an entry of an index is good for.
+// entryState says whether an entry of an index can be used.
 type entryState int
 
 const (
 	entryGood    entryState = iota
-	entryTorn               // its checksum is wrong: nobody can tell which MEP it was of
-	entryDamaged            // it is of no MEP that the run can have, or not in its place
+	entryTorn               // its checksum is wrong: its MEP is unknown
+	entryDamaged            // no MEP of the run can be so, or the entry is not in its place
 	entryBeyond             // the data do not reach so far
 )
 
-// scannedEntry is an entry as it was found in an index.
+// scannedEntry is an entry as scan found it.
 type scannedEntry struct {
 	Entry
 	number int64 // from 0
 	state  entryState
 	reason error  // why it is damaged
 	before uint32 // CRC-32C of the segment up to the MEP,
-	proven bool   // if that is known: the entry before is good
+	proven bool   // before is known, since the entry before is good
 }
 
-// segmentScan goes through a segment by its index. Whoever reads a segment, to recover, verify, drain, merge or show
-// it, does so with this, and so with the same rules of what counts.
+// segmentScan goes through a segment by its index. Recovering, verifying, draining, merging and showing a segment all
+// use it, so that they agree which entries are good.
 type segmentScan struct {
 	index *indexFile
-	m     *Manifest // of the run; nil: it is not known which MEPs it can have
-	size  int64     // bytes of data that entries may be of
+	m     *Manifest // of the run; nil: unknown, and check accepts any MEP
+	size  int64     // bytes of data that entries may cover
 	data  io.ReaderAt
 
-	end        int64  // of the last good entry
+	end        int64  // offset after the last good entry
 	crc        uint32 // CRC-32C of the segment up to there
 	buf        []byte // data from bufAt on
 	bufAt      int64
 	unreported int64 // bytes of MEPs read since the last report
 }
 
-// scan shows the entries from one to before the other to visit. It ends early, without an error, where visit says
-// errStop or the file has become shorter. In visit, the MEP of a good entry can be read.
+// scan calls visit with the entries from `from` to before `to`. It ends early, without an error, if visit returns
+// errStop or the file has become shorter. visit may read the MEP of a good entry.
 func (s *segmentScan) scan(ctx context.Context, from, to int64, visit func(e *scannedEntry) error) error {
 	buf := make([]byte, max(0, min(to-from, entriesPerScan))*EntryBytes)
-	gap := from > 0 // the entry before is not good, or not known
+	gap := from > 0 // the entry before is not good, or unknown
 	for from < to {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -145,7 +144,7 @@ func (s *segmentScan) scan(ctx context.Context, from, to int64, visit func(e *sc
 	return nil
 }
 
-// classify says what the bytes of an entry are good for.
+// classify sets the state of an entry from its bytes.
 func (s *segmentScan) classify(e *scannedEntry, b []byte, gap bool) {
 	if !e.Parse(b) {
 		e.state = entryTorn
@@ -163,7 +162,8 @@ func (s *segmentScan) classify(e *scannedEntry, b []byte, gap bool) {
 	}
 }
 
-// seek lets the next scan begin with entry from: the last good one before it, of so many, says how far the data are.
+// seek prepares a scan from entry from on: it takes the end and the CRC from the last good one of the back entries
+// before.
 func (s *segmentScan) seek(ctx context.Context, from, back int64) error {
 	s.end, s.crc = 0, 0
 	for i := from - 1; i >= max(0, from-back) && s.end == 0; i-- {
@@ -174,8 +174,8 @@ func (s *segmentScan) seek(ctx context.Context, from, back int64) error {
 	return nil
 }
 
-// read gives the bytes of the entry that is visited, good until the next call, and the CRC-32C of the segment up to
-// their end. What stands before them and is of no MEP is taken into it.
+// read returns the bytes of the visited entry, valid until the next call, and the CRC-32C of the segment up to their
+// end. The CRC covers bytes before them that belong to no MEP.
 func (s *segmentScan) read(ctx context.Context, e *Entry) (data []byte, crc uint32, err error) {
 	if crc, err = s.sum(ctx, e.Offset); err != nil {
 		return nil, 0, err
@@ -187,7 +187,7 @@ func (s *segmentScan) read(ctx context.Context, e *Entry) (data []byte, crc uint
 	return data, crc32c.Add(crc, data), nil
 }
 
-// sum is the CRC-32C of the segment up to an offset behind the last good entry.
+// sum returns the CRC-32C of the segment up to an offset after the last good entry.
 func (s *segmentScan) sum(ctx context.Context, to int64) (crc uint32, err error) {
 	crc = s.crc
 	for at := s.end; at < to; {
@@ -203,7 +203,7 @@ func (s *segmentScan) sum(ctx context.Context, to int64) (crc uint32, err error)
 	return crc, nil
 }
 
-// bytes gives n bytes at offset, good until the next call.
+// bytes returns n bytes at offset, valid until the next call.
 func (s *segmentScan) bytes(offset, n int64) ([]byte, error) {
 	if from := offset - s.bufAt; from >= 0 && from+n <= int64(len(s.buf)) {
 		return s.buf[from : from+n], nil
@@ -226,12 +226,12 @@ func (s *segmentScan) bytes(offset, n int64) ([]byte, error) {
 	return s.buf[:n], nil
 }
 
-// maxMEPs bounds the numbers of MEPs that are accepted: so many take a run days at a million a second. So an index can
-// make a set of them neither large nor slow.
+// maxMEPs bounds the MEP numbers that are accepted: a run takes days for so many at a million MEPs a second. So an
+// index cannot make a set of its MEPs large or slow.
 const maxMEPs = 1 << 40
 
-// check says what of an entry cannot be in a run; nothing if all can. So an index has no more entries that are of use
-// than its segment has bytes.
+// check says why no MEP of a run can have an entry; nil if one can. Since each MEP has a byte, an index has no more
+// good entries than its segment has bytes.
 func (e *Entry) check(m *Manifest) error {
 	if e.Length == 0 {
 		return fmt.Errorf("MEP %d has no bytes", e.MEP)
@@ -255,7 +255,7 @@ func (e *Entry) check(m *Manifest) error {
 	return nil
 }
 
-// eventRange is the events of an entry; nil if it has none.
+// eventRange returns the events of an entry; nil if it has none.
 func (e *Entry) eventRange() *Range {
 	if e.Events == 0 {
 		return nil

@@ -11,14 +11,14 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// readSegment holds a segment against its index and the manifest, and adds its MEPs to the set.
+// readSegment compares a segment with its index and the manifest, and adds its MEPs to the set.
 func (c *Contents) readSegment(ctx context.Context, s *SegmentContents) error {
 	if !c.statData(s) {
 		return nil
 	}
 	x, err := openIndex(s.indexPath)
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) || !c.addDrained(s) { // it may have been removed at this moment
+		if !errors.Is(err, fs.ErrNotExist) || !c.addDrained(s) { // it may have been drained and removed at this moment
 			c.reportNoIndex(s, err)
 		}
 		return nil
@@ -43,13 +43,13 @@ func (c *Contents) readSegment(ctx context.Context, s *SegmentContents) error {
 		return nil
 	}
 	if x.tornBytes > 0 {
-		s.Problems.add(DamagedIndex, s.indexName(), nil, "%d bytes stand behind its last entry", x.tornBytes)
+		s.Problems.add(DamagedIndex, s.indexName(), nil, "%d bytes follow its last entry", x.tornBytes)
 	}
 	s.compareManifest()
 	return nil
 }
 
-// statData looks whether the file of data is there, and how large it is.
+// statData finds out whether the data file is there, and its size.
 func (c *Contents) statData(s *SegmentContents) bool {
 	st, err := safeopen.StatNoFollow(filepath.Join(c.Dir, s.Name))
 	switch {
@@ -71,22 +71,22 @@ func (c *Contents) statData(s *SegmentContents) bool {
 	return true
 }
 
-// addDrained tells whether a segment is not there since a second filter has drained it, and takes its MEPs from the
-// ledger then.
+// addDrained says whether a segment is gone because a second filter has drained it, and then adds its MEPs from the
+// ledger.
 func (c *Contents) addDrained(s *SegmentContents) bool {
 	meps := c.drainedSet(s)
 	if meps == nil {
 		return false
 	}
 	s.SegmentTotals = s.listed.SegmentTotals
-	s.Bytes = 0 // of them none is there
+	s.Bytes = 0 // its data are gone
 	for e := range meps.entries {
 		c.addToSet(s, &e)
 	}
 	return true
 }
 
-// drainedSet gives the MEPs of a segment that a second filter has drained, by the ledger; nil if it has not.
+// drainedSet returns the MEPs of a drained segment from the ledger; nil if the segment is not drained.
 func (c *Contents) drainedSet(s *SegmentContents) *MEPSet {
 	if s.listed == nil {
 		return nil
@@ -95,7 +95,7 @@ func (c *Contents) drainedSet(s *SegmentContents) *MEPSet {
 		c.ledger = NewLedger(c.Dir, c.Manifest)
 	}
 	d, ok := c.ledger.Lookup(*s.listed)
-	if !ok { // it may have been drained since
+	if !ok { // it may have been drained since the last Refresh
 		if err := c.ledger.Refresh(); err != nil {
 			c.Problems.add(Unreadable, drainedName, nil, "%v", err)
 			return nil
@@ -119,7 +119,7 @@ func (c *Contents) drainedSet(s *SegmentContents) *MEPSet {
 	return meps
 }
 
-// reportNoIndex says why there is no index to a segment.
+// reportNoIndex adds a problem that says why a segment has no index.
 func (c *Contents) reportNoIndex(s *SegmentContents, err error) {
 	bad := errors.Is(err, errHeader)
 	live := s.IsOpen && isInUse(s.indexPath)
@@ -131,7 +131,7 @@ func (c *Contents) reportNoIndex(s *SegmentContents, err error) {
 		s.Problems.add(BeingWritten, s.Name, nil, "a live process writes it; its index has no MEP yet")
 	case errors.Is(err, fs.ErrNotExist):
 		s.Problems.add(MissingFile, s.indexName(), s.listed.listedSpan(),
-			"without it nobody can tell which bytes of %s are which MEP", s.Name)
+			"without it no reader can tell which bytes of %s are which MEP", s.Name)
 	case bad:
 		s.Problems.add(DamagedIndex, s.indexName(), s.listed.listedSpan(), "%v", err)
 	default:
@@ -139,7 +139,7 @@ func (c *Contents) reportNoIndex(s *SegmentContents, err error) {
 	}
 }
 
-// reportOpen tells what an open segment is: of a live process or of a dead one.
+// reportOpen adds a problem that says whether an open segment's writer lives.
 func (c *Contents) reportOpen(s *SegmentContents) {
 	if isInUse(s.indexPath) {
 		s.Problems.add(BeingWritten, s.Name, nil, "a live process writes it; %d MEPs are in it so far", s.MEPs)
@@ -148,7 +148,7 @@ func (c *Contents) reportOpen(s *SegmentContents) {
 	s.Problems.add(LeftOpen, s.Name, nil, "the process that wrote it is gone; %d whole MEPs are in it", s.MEPs)
 }
 
-// readEntries goes through the index.
+// readEntries goes through the entries of the index.
 func (c *Contents) readEntries(ctx context.Context, in *segmentScan, s *SegmentContents) error {
 	last := in.index.entries - 1
 	err := in.scan(ctx, 0, in.index.entries, func(e *scannedEntry) error {
@@ -158,7 +158,7 @@ func (c *Contents) readEntries(ctx context.Context, in *segmentScan, s *SegmentC
 		switch {
 		case e.state == entryTorn && s.IsOpen && e.number == last: // it is being written at this moment
 			return errStop
-		case e.state == entryBeyond && s.IsOpen: // its data are on their way, or did not get there
+		case e.state == entryBeyond && s.IsOpen: // its data are not written yet, or never were
 			return errStop
 		case e.state == entryBeyond:
 			s.Problems.add(WrongSize, s.Name, e.eventRange(), "MEP %d reaches to byte %d, the file has %d", e.MEP, e.End(),
@@ -184,16 +184,16 @@ func (c *Contents) readEntries(ctx context.Context, in *segmentScan, s *SegmentC
 	return nil
 }
 
-// maxLastBytes bounds how many bytes of a segment are read for its last MEP. One that is longer is not.
+// maxLastBytes bounds how many bytes are read to check the last MEP of a segment. A longer one is not checked.
 const maxLastBytes = 64 << 20
 
-// checkLastMEP says whether the bytes of the last MEP of a segment are as the index says.
+// checkLastMEP says whether the last MEP of a segment has the checksum in the index.
 func (c *Contents) checkLastMEP(ctx context.Context, in *segmentScan, s *SegmentContents, e *Entry) bool {
 	if e.End()-in.end > maxLastBytes {
 		return true
 	}
 	f, err := safeopen.OpenNoFollow(s.path())
-	if errors.Is(err, fs.ErrNotExist) { // it was drained at this moment
+	if errors.Is(err, fs.ErrNotExist) { // it was drained and removed at this moment
 		return true
 	}
 	var crc uint32
@@ -212,7 +212,7 @@ func (c *Contents) checkLastMEP(ctx context.Context, in *segmentScan, s *Segment
 	return err == nil && crc == e.CRC
 }
 
-// addToSet puts a MEP into the set, and names it where it was there before.
+// addToSet adds a MEP to the set, and lists it as a copy if it was there before.
 func (c *Contents) addToSet(s *SegmentContents, e *Entry) {
 	before, _ := c.MEPSet.highestAttempt(e.MEP)
 	if !c.MEPSet.Add(*e) {
@@ -229,7 +229,7 @@ func (c *Contents) addToSet(s *SegmentContents, e *Entry) {
 	}
 }
 
-// listedSpan is what the manifest says of the events of a segment; nil if it has none, or does not list it.
+// listedSpan returns the events of a segment by the manifest; nil if it has none, or is not listed.
 func (l *Segment) listedSpan() *Range {
 	if l == nil {
 		return nil
@@ -237,7 +237,7 @@ func (l *Segment) listedSpan() *Range {
 	return l.eventSpan()
 }
 
-// compareManifest holds what was found of a closed segment against the manifest.
+// compareManifest compares a closed segment with the manifest.
 func (s *SegmentContents) compareManifest() {
 	l := s.listed
 	if l == nil {
@@ -268,5 +268,5 @@ func (s *SegmentContents) compareManifest() {
 
 func (s *SegmentContents) indexName() string { return filepath.Base(s.indexPath) }
 
-// path is that of the data: they stand beside their index.
+// path returns the path of the data file, which stands beside its index.
 func (s *SegmentContents) path() string { return filepath.Join(filepath.Dir(s.indexPath), s.Name) }

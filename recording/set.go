@@ -6,12 +6,11 @@ import (
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 )
 
-// A MEPSet is which MEPs an output holds: their numbers, and an exception for each that is no first attempt at a whole
-// MEP. MEP k has the events from k × packing on, so that a set of MEPs tells which events are there. A set is not safe
-// for concurrent use. Its numbers take a bit each where they are dense, and some 200 bytes where they are far apart; an
-// exception takes some 40 bytes. The MEPs of live data have as many events as came in time: a set of them knows the
-// events of each, in 640 bytes for each 64 MEPs that it has any of. So it takes little, however far apart the numbers
-// of a file are.
+// A MEPSet is the set of MEPs in an output: their numbers, and an exception for each MEP that is not a first attempt
+// with packing events. MEP k has the events from k × packing on, so that the set also tells which events are there. A
+// set is not safe for concurrent use. A number takes a bit if numbers are dense, and some 200 bytes if they are far
+// apart; an exception takes some 40 bytes. MEPs of live data may have any number of events up to packing: their set
+// stores the events of each MEP, in 640 bytes for each aligned group of 64 MEPs with a MEP in it.
 type MEPSet struct {
 	packing    uint32
 	live       bool
@@ -21,10 +20,10 @@ type MEPSet struct {
 	eventCount uint64
 }
 
-// firstAttempt is the attempt that TagNet gives the first one.
+// firstAttempt is the number of TagNet's first attempt at a MEP.
 const firstAttempt = 1
 
-// exception is what sets a MEP apart from the first attempt at a whole one.
+// exception is the attempt and the number of events of a MEP in which they differ from a first attempt at a whole one.
 type exception struct{ attempt, events uint32 }
 
 // liveWord is the events of 64 MEPs of live data.
@@ -33,7 +32,7 @@ type liveWord struct {
 	eventCounts [64]uint16
 }
 
-// NewMEPSet makes an empty set of MEPs that have packing events each, or fewer where an entry says so.
+// NewMEPSet returns an empty set of MEPs with packing events each, or fewer if an entry says so.
 func NewMEPSet(packing int) *MEPSet {
 	return &MEPSet{
 		packing:    uint32(packing),
@@ -43,15 +42,15 @@ func NewMEPSet(packing int) *MEPSet {
 	}
 }
 
-// NewLiveMEPSet makes an empty set of MEPs that have any events, in the order of the MEPs, and at most packing each.
+// NewLiveMEPSet returns an empty set of MEPs of live data: MEPs in order have events in order, at most packing each.
 func NewLiveMEPSet(packing int) *MEPSet {
 	s := NewMEPSet(packing)
 	s.live = true
 	return s
 }
 
-// Add puts e's MEP into the set. copied says that it was there before; of two copies the higher attempt counts, and of
-// equal ones the first.
+// Add adds e's MEP to the set. copied says that it was there before; of two copies the one with the higher attempt
+// counts, and of equal ones the first.
 func (s *MEPSet) Add(e Entry) (copied bool) {
 	if copied = !s.numbers.CheckedAdd(e.MEP); copied {
 		before := s.find(e.MEP)
@@ -77,12 +76,12 @@ func (s *MEPSet) Add(e Entry) (copied bool) {
 	return copied
 }
 
-// isException says that a MEP is no first attempt at a whole one.
+// isException says that a MEP is not the first attempt at a whole one.
 func (s *MEPSet) isException(e *Entry) bool {
 	return e.Attempt != firstAttempt || !s.live && e.Events != s.packing
 }
 
-// find tells what is known of a MEP that is in the set, as an entry without a place.
+// find returns a MEP of the set as an entry without a place.
 func (s *MEPSet) find(mep uint64) Entry {
 	e := Entry{MEP: mep, FirstEvent: mep * uint64(s.packing), Events: s.packing, Attempt: firstAttempt}
 	if w := s.liveWords[mep/64]; w != nil {
@@ -94,7 +93,7 @@ func (s *MEPSet) find(mep uint64) Entry {
 	return e
 }
 
-// entries ranges over the MEPs in order, as find tells them.
+// entries ranges over the MEPs in order, as find returns them.
 func (s *MEPSet) entries(yield func(Entry) bool) {
 	for mep := range roaring64.Values(s.numbers) {
 		if !yield(s.find(mep)) {
@@ -103,7 +102,7 @@ func (s *MEPSet) entries(yield func(Entry) bool) {
 	}
 }
 
-// Union adds what is in o, which it does not change, and tells how many MEPs were in both. Both sets need the same
+// Union adds the MEPs of o, which it does not change, and returns how many were in both. Both sets must have the same
 // packing, and both be of live data or neither.
 func (s *MEPSet) Union(o *MEPSet) (copies uint64) {
 	copies = s.numbers.AndCardinality(o.numbers)
@@ -127,17 +126,17 @@ func (s *MEPSet) Union(o *MEPSet) (copies uint64) {
 	return copies
 }
 
-// MarkSet puts the numbers of the MEPs of o in, for who asks for numbers alone: that takes a bit for each, whatever o
-// is of. It may be of other data than s is.
+// MarkSet adds only the numbers of o's MEPs, a bit for each, for callers that use nothing but Contains. o may be of
+// other data than s.
 func (s *MEPSet) MarkSet(o *MEPSet) { s.numbers.Or(o.numbers) }
 
 // MarkMEP marks one MEP.
 func (s *MEPSet) MarkMEP(mep uint64) { s.numbers.Add(mep) }
 
-// Contains tells whether the MEP is in the set.
+// Contains says whether the MEP is in the set.
 func (s *MEPSet) Contains(mep uint64) bool { return s.numbers.Contains(mep) }
 
-// highestAttempt is the highest attempt at the MEP that was added, and whether it is in the set at all.
+// highestAttempt returns the highest attempt at the MEP that was added, and whether it is in the set.
 func (s *MEPSet) highestAttempt(mep uint64) (attempt uint32, ok bool) {
 	if !s.Contains(mep) {
 		return 0, false
@@ -145,23 +144,23 @@ func (s *MEPSet) highestAttempt(mep uint64) (attempt uint32, ok bool) {
 	return s.find(mep).Attempt, true
 }
 
-// Packing is the number of events of a whole MEP.
+// Packing returns the number of events of a whole MEP.
 func (s *MEPSet) Packing() int { return int(s.packing) }
 
-// MEPs is how many there are, each once.
+// MEPs returns how many MEPs there are, each counted once.
 func (s *MEPSet) MEPs() uint64 { return s.numbers.GetCardinality() }
 
-// Events is how many events they have.
+// Events returns how many events the MEPs have.
 func (s *MEPSet) Events() uint64 { return s.eventCount }
 
-// Gaps is which events are not there.
+// Gaps are the events that are not there.
 type Gaps struct {
 	EventCount     uint64  `json:"events"`         // in all
 	Ranges         []Range `json:"ranges"`         // the first of them
 	UnlistedRanges uint64  `json:"more,omitempty"` // ranges beyond those listed
 }
 
-// add counts the events from one to before the other, and names them while fewer than limit ranges are listed.
+// add counts the events from `from` to before `to`, and lists their range while fewer than limit ranges are listed.
 func (g *Gaps) add(from, to uint64, limit int) {
 	g.EventCount += to - from
 	if last := len(g.Ranges) - 1; last >= 0 && g.UnlistedRanges == 0 && g.Ranges[last].To+1 == from {
@@ -175,11 +174,11 @@ func (g *Gaps) add(from, to uint64, limit int) {
 	g.Ranges = append(g.Ranges, Range{From: from, To: to - 1})
 }
 
-// missingRanges gives the stretches of the events 0 to before triggered that are not in the set, in order.
+// missingRanges ranges over the events 0 to before triggered that are not in the set, in order.
 //
-// Of live data, whose ids begin and go on as they like, they are stretches between MEPs that are in the set and are no
-// neighbours. Numbers that front-ends left out may be among them, but no more events than there can be; those behind
-// the last MEP are only known by their number.
+// Event ids of live data begin anywhere and have gaps, so there a range lies between two MEPs of the set whose numbers
+// are not consecutive. It may have ids that front-ends left out, but all ranges together have no more events than can
+// be missing; of events after the last MEP only the number is known.
 func (s *MEPSet) missingRanges(triggered uint64) iter.Seq2[uint64, uint64] {
 	return func(yield func(from, to uint64) bool) {
 		mep, next, remaining := uint64(0), uint64(0), triggered-min(triggered, s.eventCount)
@@ -212,7 +211,7 @@ func (s *MEPSet) missingRanges(triggered uint64) iter.Seq2[uint64, uint64] {
 	}
 }
 
-// Missing tells which of the events 0 to before triggered are not in the set; limit bounds how many ranges are listed.
+// Missing returns the events 0 to before triggered that are not in the set; limit bounds how many ranges are listed.
 func (s *MEPSet) Missing(triggered uint64, limit int) Gaps {
 	g := Gaps{Ranges: []Range{}}
 	for from, to := range s.missingRanges(triggered) {
@@ -221,7 +220,7 @@ func (s *MEPSet) Missing(triggered uint64, limit int) Gaps {
 	return g
 }
 
-// EndEvent is the event id behind the last event of the set; of live data the number of events in it.
+// EndEvent returns the event id after the last event of the set; for live data the number of events in it.
 func (s *MEPSet) EndEvent() uint64 {
 	if s.live {
 		return s.eventCount
@@ -234,7 +233,7 @@ func (s *MEPSet) EndEvent() uint64 {
 	return 0
 }
 
-// countBeyond is how many events of the set are not below triggered.
+// countBeyond returns how many events of the set are not below triggered.
 func (s *MEPSet) countBeyond(triggered uint64) (n uint64) {
 	if s.live {
 		return s.eventCount - min(s.eventCount, triggered)

@@ -28,14 +28,15 @@ const (
 	pieceEnd     = 0
 	pieceVersion = 1
 	pieceLive    = 2
-	// maxPiece is the most bytes of a piece. A gRPC message may have 4 MiB; smaller ones let others through between.
+	// maxPiece is the most bytes of a piece. A gRPC message may have 4 MiB; smaller pieces let other messages pass
+	// between.
 	maxPiece = 64 << 10
-	// pieceHeaderBytes is the most bytes of what stands before the words, wordBytes of a word and all that is said of its
-	// MEPs: exceptions, and the events of live data.
+	// pieceHeaderBytes is the most bytes before the words, wordBytes the most of one word with the exceptions and the
+	// live events of its MEPs.
 	pieceHeaderBytes = 1 + 10 + 2 + 2 + 3
 	wordBytes        = 8 + 64*(3+5+5) + 64*(10+3)
 
-	// A stretch of a piece has several blocks; a piece that is written has MEPs of one.
+	// A stretch of a piece has several blocks; a written piece has MEPs of one block only.
 	stretchShift = 16
 	stretchMEPs  = 1 << stretchShift
 	stretchWords = stretchMEPs / 64
@@ -44,7 +45,7 @@ const (
 	blockWords   = blockMEPs / 64
 )
 
-// pieceWriter gathers the MEPs of a piece.
+// pieceWriter collects the MEPs of a piece.
 type pieceWriter struct {
 	words          []uint64
 	firstWord      uint64 // MEP / 64
@@ -56,7 +57,7 @@ type pieceWriter struct {
 	buf            []byte // scratch
 }
 
-// isFull says that a MEP, which is behind those that are there, does not fit.
+// isFull says that a MEP with a higher number than those in the piece does not fit.
 func (p *pieceWriter) isFull(mep uint64) bool {
 	n := uint64(len(p.words))
 	if n == 0 || mep/64 < p.firstWord+n {
@@ -80,14 +81,14 @@ func (p *pieceWriter) add(s *MEPSet, e *Entry) {
 		p.exceptions = binary.AppendUvarint(p.exceptions, uint64(e.Events))
 		p.exceptionCount, p.lastException = p.exceptionCount+1, e.MEP
 	}
-	if s.live { // modulo 2^64, in case that the first event is no larger
+	if s.live { // modulo 2^64, in case the first event is lower
 		p.liveEvents = binary.AppendUvarint(p.liveEvents, e.FirstEvent-p.endEvent)
 		p.liveEvents = binary.AppendUvarint(p.liveEvents, uint64(e.Events))
 		p.endEvent = e.FirstEvent + uint64(e.Events)
 	}
 }
 
-// encode gives the piece, and begins the next one.
+// encode returns the piece, and begins the next one.
 func (p *pieceWriter) encode(live bool) []byte {
 	version := byte(pieceVersion)
 	if live {
@@ -106,7 +107,7 @@ func (p *pieceWriter) encode(live bool) []byte {
 	return b
 }
 
-// Pieces encodes the set: each piece has maxPiece bytes at most, and is the caller's until the next one.
+// Pieces encodes the set: each piece has at most maxPiece bytes, and is valid until the next one.
 func (s *MEPSet) Pieces() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		var p pieceWriter
@@ -134,25 +135,25 @@ func (e *pieceError) Error() string {
 	return fmt.Sprintf("piece %d of a set of MEPs: %s", e.Piece, e.Reason)
 }
 
-// A SetReader puts a set together of the pieces that Pieces made. It believes no piece: each has to be whole, behind
-// the one before it, and within the limit.
+// A SetReader rebuilds a set from the pieces that Pieces made. It trusts no piece: each must be complete, come after
+// the one before it, and stay within the limit.
 type SetReader struct {
 	set        *MEPSet
 	limit      uint64 // events, exclusive
-	nextWord   uint64 // the lowest word (MEP / 64) that may come
+	nextWord   uint64 // the lowest word (MEP / 64) that may come next
 	pieces     int
 	isComplete bool
 	err        error
 }
 
-// NewSetReader reads pieces into a set, which is empty and the reader's until Set gives it: of MEPs with at least one
-// event each, none of which is at limit or beyond; of live data the limit is of the number of events, whatever their
-// ids. It bounds the memory that pieces can take: see MEPSet.
+// NewSetReader reads pieces into the empty set into, which the reader owns until Set. Each MEP must have an event at
+// least, and no event at limit or beyond; for live data limit is the number of events, whatever their ids. The limit
+// bounds the memory that pieces can take: see MEPSet.
 func NewSetReader(into *MEPSet, limit uint64) *SetReader {
 	return &SetReader{set: into, limit: min(limit, 1<<62)}
 }
 
-// Add takes the next piece. An error, a *pieceError, is final.
+// Add reads the next piece. An error, a *pieceError, is final.
 func (r *SetReader) Add(piece []byte) error {
 	if r.err != nil {
 		return r.err
@@ -164,7 +165,7 @@ func (r *SetReader) Add(piece []byte) error {
 	return r.err
 }
 
-// Set is the set when all pieces have come; an error says that they have not.
+// Set returns the set after all pieces have come; an error says that some have not.
 func (r *SetReader) Set() (*MEPSet, error) {
 	if r.err == nil && !r.isComplete {
 		return nil, &pieceError{r.pieces, "it is not there: the set ended early"}
@@ -172,7 +173,7 @@ func (r *SetReader) Set() (*MEPSet, error) {
 	return r.set, r.err
 }
 
-// readUvarints reads so many uvarints from the front of b; nil says that they are not there.
+// readUvarints reads uvarints from the front of b; nil says that b ends within them.
 func readUvarints(b []byte, into ...*uint64) []byte {
 	for _, to := range into {
 		v, n := binary.Uvarint(b)
@@ -191,7 +192,7 @@ func (r *SetReader) readPiece(b []byte) (reason string) {
 	}
 	switch {
 	case r.isComplete:
-		return "it comes behind the end"
+		return "it comes after the end"
 	case len(b) == 0 || len(b) > maxPiece:
 		return fmt.Sprintf("it has %d bytes, 1 to %d are possible", len(b), maxPiece)
 	case b[0] == pieceEnd:
@@ -207,7 +208,7 @@ func (r *SetReader) readPiece(b []byte) (reason string) {
 	case from >= stretchWords || words == 0 || words > stretchWords-from:
 		return fmt.Sprintf("words %d to before %d are not within a stretch of %d", from, from+words, stretchWords)
 	case n > math.MaxUint64>>stretchShift || n<<(stretchShift-6)+from < r.nextWord:
-		return fmt.Sprintf("stretch %d comes behind a later one, or twice", n)
+		return fmt.Sprintf("stretch %d comes after a later one, or twice", n)
 	case uint64(len(b)) < 8*words:
 		return fmt.Sprintf("it has %d bytes of %d words", len(b), words)
 	case odd > 64*words:
@@ -224,14 +225,15 @@ func (r *SetReader) readPiece(b []byte) (reason string) {
 
 // belowLimit says that the first event of a MEP is below the limit.
 func (r *SetReader) belowLimit(mep uint64) bool {
-	if r.set.live { // each has an event at least
+	if r.set.live { // each MEP has an event at least
 		return mep < r.limit
 	}
 	high, first := bits.Mul64(mep, uint64(r.set.packing))
 	return high == 0 && first < r.limit
 }
 
-// readExceptions takes so many exceptions of some MEPs from the first on, as entries without a place and events.
+// readExceptions reads count exceptions of the meps MEPs from number first on, as entries without place and first
+// event.
 func (r *SetReader) readExceptions(b []byte, count, first, meps uint64) (list []Entry, rest []byte, reason string) {
 	at := uint64(0)
 	for i := range count {
@@ -255,8 +257,8 @@ func (r *SetReader) readExceptions(b []byte, count, first, meps uint64) (list []
 	return list, b, ""
 }
 
-// readMEPs takes the MEPs of a piece: words, of which the first begins with MEP first, their exceptions, and what
-// follows these.
+// readMEPs adds the MEPs of a piece: the bits of words, whose first word begins with MEP first, their exceptions, and
+// rest, which holds the live events.
 func (r *SetReader) readMEPs(words []byte, first uint64, exceptions []Entry, rest []byte) (reason string) {
 	endEvent := uint64(0)
 	for ; len(words) > 0; first, words = first+64, words[8:] {
@@ -284,12 +286,12 @@ func (r *SetReader) readMEPs(words []byte, first uint64, exceptions []Entry, res
 	case len(exceptions) > 0:
 		return "an exception is of no MEP in it"
 	case len(rest) > 0:
-		return fmt.Sprintf("%d bytes stand behind it", len(rest))
+		return fmt.Sprintf("%d bytes follow it", len(rest))
 	}
 	return ""
 }
 
-// readEvents takes the events of a MEP of live data, which is behind one that ends with an event.
+// readEvents reads the events of a MEP of live data; *end is the event after the MEP before it.
 func (r *SetReader) readEvents(e *Entry, end *uint64, b []byte) (rest []byte, reason string) {
 	var step, events uint64
 	if b = readUvarints(b, &step, &events); b == nil {
@@ -303,7 +305,7 @@ func (r *SetReader) readEvents(e *Entry, end *uint64, b []byte) (rest []byte, re
 	return b, ""
 }
 
-// checkEnd holds the last piece against what came.
+// checkEnd compares the last piece with the MEPs that came.
 func (r *SetReader) checkEnd(b []byte) (reason string) {
 	var packing, meps, events uint64
 	switch b = readUvarints(b, &packing, &meps, &events); {

@@ -19,10 +19,10 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// maxManifest bounds what is read of a run.json: 64 MiB name some 200,000 segments.
+// maxManifest bounds how much of a run.json is read: 64 MiB list some 200,000 segments.
 const maxManifest = 64 << 20
 
-// A damagedError is a manifest that is missing, or that cannot be used. Recover makes it anew.
+// A damagedError says that a manifest is missing, or cannot be used. Recover rebuilds it.
 type damagedError struct {
 	Path  string
 	What  string
@@ -30,14 +30,14 @@ type damagedError struct {
 }
 
 func (e *damagedError) Error() string {
-	return fmt.Sprintf("%s cannot be used: %s: 'ringlet recover %s' makes it anew from the indexes of the segments",
+	return fmt.Sprintf("%s cannot be used: %s: 'ringlet recover %s' rebuilds it from the indexes of the segments",
 		e.Path, e.What, filepath.Dir(e.Path))
 }
 
-// Unwrap gives the cause: fs.ErrNotExist where there is no manifest.
+// Unwrap returns the cause: fs.ErrNotExist if there is no manifest.
 func (e *damagedError) Unwrap() error { return e.Cause }
 
-// Load reads the manifest of a run. The error is a *damagedError where it is missing or no manifest.
+// Load reads the manifest of a run. The error is a *damagedError if it is missing or no manifest.
 func Load(runDir string) (*Manifest, error) {
 	path := manifestPath(runDir)
 	data, err := readBounded(path)
@@ -54,17 +54,17 @@ func Load(runDir string) (*Manifest, error) {
 	return m, nil
 }
 
-// readBounded reads a file that a manifest may be, and no more of it than one may have.
+// readBounded reads a file, but no more of it than a manifest may have.
 func readBounded(path string) ([]byte, error) {
 	f, err := safeopen.OpenNoFollow(path)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // it was read
+	defer func() { _ = f.Close() }() // it was only read
 	return io.ReadAll(io.LimitReader(f, maxManifest+1))
 }
 
-// parseManifest reads a manifest and checks that it can be worked with. The error says what is wrong with it.
+// parseManifest parses a manifest and checks that it can be used. The error says what is wrong with it.
 func parseManifest(data []byte) (*Manifest, error) {
 	if len(data) == 0 {
 		return nil, errors.New("it is empty")
@@ -86,7 +86,7 @@ func parseManifest(data []byte) (*Manifest, error) {
 	return m, nil
 }
 
-// check says what in m contradicts itself.
+// check says which fields of m contradict each other.
 func (m *Manifest) check() error {
 	if m.Version != manifestVersion {
 		return fmt.Errorf("it is of version %d, this program knows version %d", m.Version, manifestVersion)
@@ -122,7 +122,7 @@ func (s *Segment) check(builder int, format Format) error {
 	return nil
 }
 
-// UpdateManifest changes the manifest of a run: it is read, changed, and replaced as a whole, while its lock is held.
+// UpdateManifest changes the manifest of a run: under the lock of the run it reads, changes and replaces the manifest.
 func UpdateManifest(runDir string, change func(*Manifest) error) error {
 	return withRunLock(runDir, func() error {
 		m, err := Load(runDir)
@@ -136,8 +136,8 @@ func UpdateManifest(runDir string, change func(*Manifest) error) error {
 	})
 }
 
-// storeManifest replaces the manifest. The caller holds the lock of the run, so that the temporary file has one writer;
-// what a killed one left of it is overwritten.
+// storeManifest replaces the manifest. The caller holds the lock of the run, so that the temporary file has one
+// writer; what a killed process left of that file is overwritten.
 func storeManifest(runDir string, m *Manifest) error {
 	if err := m.check(); err != nil {
 		return fmt.Errorf("%s is not written: %w", manifestPath(runDir), err)
@@ -150,23 +150,23 @@ func storeManifest(runDir string, m *Manifest) error {
 	err = replaceFile(manifestPath(runDir), data)
 	switch {
 	case isDiskFull(err):
-		return replaceFromReserve(runDir, data, err) // what is left of the room stays: a verdict may be written twice
+		return replaceFromReserve(runDir, data, err) // the rest of the reserve stays: a verdict may be written twice
 	case err != nil:
 		return err
 	case m.Verdict != nil:
 		return removeFile(reservePath(runDir))
 	case pathExists(reservePath(runDir)):
-		_ = reserveManifest(runDir, len(data)) // the next time it may find room all the same
+		_ = reserveManifest(runDir, len(data)) // without a reserve the next write may still find room
 	}
 	return nil
 }
 
-// tempSuffix is put behind the name of a file that is not whole yet, by the only process that makes it.
+// tempSuffix follows the name of a file that is not complete, which only one process makes.
 const tempSuffix = ".tmp"
 
 func tempPath(runDir string) string { return manifestPath(runDir) + tempSuffix }
 
-// replaceFile writes a small file, whole and on the disk, or not at all.
+// replaceFile writes a small file completely and flushes it to the disk, or leaves the old one.
 func replaceFile(path string, data []byte) error {
 	err := safeopen.WriteNoFollow(path+tempSuffix, bytes.NewReader(data), 0o666)
 	if err == nil {
@@ -178,7 +178,7 @@ func replaceFile(path string, data []byte) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// syncFile has the data of a file on the disk.
+// syncFile flushes the data of a file to the disk.
 func syncFile(path string) error {
 	f, err := safeopen.OpenNoFollow(path)
 	if err != nil {
@@ -200,7 +200,7 @@ func pathExists(path string) bool {
 	return err == nil
 }
 
-// SyncDir has the names in a directory on the disk: those that were made, renamed or removed.
+// SyncDir flushes a directory to the disk: names that were made, renamed or removed in it.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -209,8 +209,8 @@ func SyncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Builder gives the entry of a builder unit, which is put in its place if it is not there. The pointer is good until
-// the next call.
+// Builder returns the entry of a builder unit, which it inserts if it is not there. The pointer is valid until the
+// next call.
 func (m *Manifest) Builder(index int) *Builder {
 	at, there := slices.BinarySearchFunc(m.Builders, index, func(b Builder, i int) int { return cmp.Compare(b.Index, i) })
 	if !there {
@@ -219,7 +219,7 @@ func (m *Manifest) Builder(index int) *Builder {
 	return &m.Builders[at]
 }
 
-// AddSegment puts a closed segment in its place, instead of what stood there under its number.
+// AddSegment inserts a closed segment, or replaces the one of that number.
 func (b *Builder) AddSegment(s Segment) {
 	at, there := slices.BinarySearchFunc(b.Segments, s, func(a, b Segment) int { return cmp.Compare(a.Number, b.Number) })
 	if there {
@@ -229,7 +229,7 @@ func (b *Builder) AddSegment(s Segment) {
 	}
 }
 
-// HasSegment says whether the segment stands in the manifest.
+// HasSegment says whether the segment is in the manifest.
 func (m *Manifest) HasSegment(id SegmentID) bool {
 	for s := range m.AllSegments {
 		if s.Name == id.Name() {
@@ -250,7 +250,7 @@ func (k *Key) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// ParseKey reads what String gives.
+// ParseKey parses the result of String.
 func ParseKey(s string) (k Key, err error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != len(k) {
@@ -259,16 +259,16 @@ func ParseKey(s string) (k Key, err error) {
 	return Key(b), nil
 }
 
-// NewKey draws a key.
+// NewKey returns a random key.
 func NewKey() (k Key) {
 	_, _ = rand.Read(k[:]) // it does not fail
 	return k
 }
 
-// RenameNoReplace renames a file to a name that is free, and never replaces anything: the error is then fs.ErrExist.
+// RenameNoReplace renames a file to a free name, and never replaces a file: the error is then fs.ErrExist.
 func RenameNoReplace(from, to string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // the file system knows no such renaming
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // the file system has no such renaming
 		if err := os.Link(from, to); err != nil {
 			return err
 		}

@@ -10,20 +10,20 @@ import (
 	"ringlet/internal/plural"
 )
 
-// VerifyOptions say how much Verify looks at.
+// VerifyOptions say how much Verify checks.
 type VerifyOptions struct {
-	// IndexesOnly leaves the data alone: manifests, indexes and sizes are held against each other.
+	// IndexesOnly leaves the data alone: manifests, indexes and sizes are compared.
 	IndexesOnly bool
-	// Content, if it is given, knows what the MEPs of a run should be beyond their format.
+	// Content, if it is not nil, returns what the MEPs of a run should contain.
 	Content func(*Manifest) (Content, error)
-	// Progress is told how many of how many bytes of a run have been read, from one goroutine at a time.
+	// Progress is called with the bytes of a run read and their total, by one goroutine at a time.
 	Progress func(runDir string, done, total int64)
 }
 
-// Content knows what the bytes of a run's MEPs should be.
+// Content knows what the MEPs of a run should contain.
 type Content interface {
-	// Check says what is wrong with the bytes of a MEP that are sound by their format: a *MissingError where fragments are
-	// missing and all others are right. Several goroutines call it.
+	// Check says what is wrong with the bytes of a MEP whose format is right: a *MissingError if fragments are missing
+	// and all others are right. Several goroutines call it.
 	Check(f Format, e *Entry, data []byte) error
 	Close() error
 }
@@ -65,37 +65,37 @@ func (v *Verdict) namesMissing(mep uint64, sources []uint16) bool {
 	return true
 }
 
-// Verification is what Verify found.
+// Verification is the result of Verify.
 type Verification struct {
 	Runs []RunVerification `json:"runs"`
 }
 
-// RunVerification is what Verify found of one run: what its files have, and what its verdict says.
+// RunVerification is the result of Verify for one run: its files compared with its verdict.
 type RunVerification struct {
 	*Contents
 	Run             uint32 `json:"run"`
 	Concluded       bool   `json:"concluded"` // the manifest has a verdict
 	Verdict         string `json:"verdict,omitempty"`
-	Why             string `json:"verdict_why,omitempty"` // why it is that, a sentence
+	Why             string `json:"verdict_why,omitempty"` // why it is that verdict, a sentence
 	Losses          []Loss `json:"losses,omitempty"`      // what the run lost, by its verdict
 	DataRead        bool   `json:"data_read"`             // the data were read, not only indexes
-	ContentCompared bool   `json:"compared"`              // with what they were made of
+	ContentCompared bool   `json:"compared"`              // the data were compared with what they should contain
 	BytesFound      int64  `json:"bytes"`
-	// MEPs and EventsFound are those found sound, each once.
+	// MEPs and EventsFound count those whose bytes are right, each once.
 	MEPs        uint64 `json:"meps"`
 	EventsFound uint64 `json:"events"`
-	// MissingFragments is how many fragments are missing in events that are here, as the verdict says.
+	// MissingFragments is how many fragments that the verdict names as missing are missing in these events.
 	MissingFragments uint64 `json:"missing_fragments,omitempty"`
-	// EventsTriggered and Claimed are the verdict's: events triggered in all, and events in this directory.
+	// EventsTriggered and EventsClaimed are the verdict's: events triggered in all, and events in this directory.
 	EventsTriggered uint64 `json:"events_triggered"`
 	EventsClaimed   uint64 `json:"events_claimed"`
-	// MissingEvents is which triggered events are not in the files; NamedMissingEvents how many of them the verdict names
-	// as missing, or as being in another directory of the run; Lost those that it does not name.
+	// MissingEvents are the triggered events that are not in the files; NamedMissingEvents is how many of them the
+	// verdict names as missing, or as being in another directory of the run; UnnamedMissingEvents are the others.
 	MissingEvents        Gaps   `json:"missing"`
 	NamedMissingEvents   uint64 `json:"events_named_missing"`
 	UnnamedMissingEvents Gaps   `json:"lost"`
-	// EventsFoundSince is events that the verdict names as missing and that are there: they were recovered after it was
-	// written. EventsNeverTriggered is events that were never triggered.
+	// EventsFoundSince is how many events are there although the verdict names them as missing: they were recovered after
+	// it was written. EventsNeverTriggered is how many were never triggered.
 	EventsFoundSince     uint64 `json:"events_found_since"`
 	EventsNeverTriggered uint64 `json:"events_never_triggered"`
 	IsGood               bool   `json:"closed"`
@@ -106,7 +106,7 @@ type RunVerification struct {
 // maxRanges bounds how many ranges of events are listed.
 const maxRanges = 100
 
-// IsGood says that nothing is wrong with any run, and that its accounts close.
+// IsGood says that no run has a problem, and that the accounts of all runs close.
 func (v *Verification) IsGood() bool {
 	for i := range v.Runs {
 		if !v.Runs[i].IsGood {
@@ -116,8 +116,8 @@ func (v *Verification) IsGood() bool {
 	return len(v.Runs) > 0
 }
 
-// Verify reads back what is recorded in dir: an output directory with runs, the directory of one run, or a merged file.
-// What it finds is in the Verification; an error says that it could not look.
+// Verify reads back the recording in dir: an output directory with runs, the directory of one run, or a merged file.
+// Problems are in the Verification; an error says that dir could not be read.
 func Verify(ctx context.Context, dir string, o VerifyOptions) (*Verification, error) {
 	runs, err := findRuns(dir)
 	if err != nil {
@@ -134,7 +134,7 @@ func Verify(ctx context.Context, dir string, o VerifyOptions) (*Verification, er
 	return v, nil
 }
 
-// findRuns is the runs in dir, at least one.
+// findRuns returns the runs in dir, at least one.
 func findRuns(dir string) ([]string, error) {
 	st, err := os.Stat(dir)
 	switch {
@@ -145,7 +145,7 @@ func findRuns(dir string) ([]string, error) {
 	}
 	runs, err := Runs(dir)
 	if err == nil && len(runs) == 0 {
-		err = fmt.Errorf("no run is recorded in %s: nothing in it is named like %s", dir, RunDir("", 123))
+		err = fmt.Errorf("no run is recorded in %s: it has no directory named like %s", dir, RunDir("", 123))
 	}
 	return runs, err
 }
@@ -181,7 +181,7 @@ func verifyRun(ctx context.Context, path string, o VerifyOptions) (r *RunVerific
 	return r, nil
 }
 
-// balance holds the events that were found sound against the verdict.
+// balance compares the events whose bytes are right with the verdict.
 func (r *RunVerification) balance() {
 	r.MEPs, r.EventsFound = r.sound.MEPs(), r.sound.Events()
 	v := r.Manifest.Verdict
@@ -202,8 +202,8 @@ func (r *RunVerification) balance() {
 	r.IsGood = r.ProblemCount() == 0 && r.UnnamedMissingEvents.EventCount == 0 && r.EventsNeverTriggered == 0
 }
 
-// unnamedMissingEvents tells which events the verdict says are here, and are not. Where the verdict knows of other
-// directories, or names not all ranges, only their number is certain.
+// unnamedMissingEvents returns the events that are here by the verdict, but not in the files. If the run has other
+// directories, or the verdict does not list all ranges, only their number is certain.
 func (r *RunVerification) unnamedMissingEvents(v *Verdict) Gaps {
 	lost := Gaps{Ranges: []Range{}}
 	if v.EventsInDirectory == v.EventsOutput && v.UnlistedMissingRanges == 0 {

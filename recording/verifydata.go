@@ -21,40 +21,38 @@ import (
 //
 //  1. each segment is cut into pieces of some 256 MiB, by its index (sequential)
 //  2. a piece is read from front to back (parallel, a goroutine each): 256 KiB at once, or a MEP if that is larger; the
-//     running CRC goes on while the bytes are in the cache
-//  3. the bytes of each MEP are parsed where they lie
-//  4. sound MEPs go into one set, a batch at a time
+//     CRC is computed while the bytes are in the cache
+//  3. the bytes of each MEP are parsed in place
+//  4. MEPs whose bytes are right are added to one set, a batch at a time
 const (
 	pieceBytes = 256 << 20
 	batchMEPs  = 1024
 )
 
-// segmentPiece is a stretch of a segment.
+// segmentPiece is a part of a segment.
 type segmentPiece struct {
 	segment            *SegmentContents
-	fromEntry, toEntry int64 // entries
+	fromEntry, toEntry int64 // entries [fromEntry, toEntry)
 	problems           Problems
 }
 
-// dataReader is a verification of data under way.
 type dataReader struct {
 	c          *Contents
-	content    Content // nil: none
+	content    Content // nil: there is none to compare with
 	progress   func(done, total int64)
 	totalBytes int64
 
 	mu               sync.Mutex
 	sound            *MEPSet
-	missingFragments uint64 // fragments that the verdict names
+	missingFragments uint64 // missing fragments that the verdict names
 	doneBytes        int64
 }
 
-// readData reads the data of all segments, adds what is wrong to the problems of c, and gives what is
-// sound.
+// readData reads the data of all segments, adds problems to those of c, and returns the MEPs whose bytes are right.
 func readData(ctx context.Context, c *Contents, content Content, o VerifyOptions) (*dataReader, error) {
 	d := &dataReader{c: c, content: content, totalBytes: c.bytes(), sound: c.Manifest.NewMEPSet()}
 	if c.removedMEPs != nil {
-		d.sound.Union(c.removedMEPs) // they were sound when they were drained
+		d.sound.Union(c.removedMEPs) // they were right when they were drained
 	}
 	if o.Progress != nil {
 		d.progress = func(done, total int64) { o.Progress(c.Dir, done, total) }
@@ -84,15 +82,15 @@ func readData(ctx context.Context, c *Contents, content Content, o VerifyOptions
 	return d, err
 }
 
-// readPiece goes through a piece.
+// readPiece checks all MEPs of a piece.
 func (d *dataReader) readPiece(ctx context.Context, p *segmentPiece) error {
 	if ctx.Err() != nil {
-		return ctx.Err() // another piece cannot be read
+		return ctx.Err() // another piece could not be read
 	}
 	s := p.segment
 	f, err := safeopen.OpenNoFollow(s.path())
 	if errors.Is(err, fs.ErrNotExist) && s.IsOpen {
-		f, err = safeopen.OpenNoFollow(filepath.Join(d.c.Dir, s.ID.Name())) // it has been closed meanwhile
+		f, err = safeopen.OpenNoFollow(filepath.Join(d.c.Dir, s.ID.Name())) // it was closed meanwhile
 	}
 	if err != nil {
 		d.reportUnopened(p, s.Name, err)
@@ -112,7 +110,7 @@ func (d *dataReader) readPiece(ctx context.Context, p *segmentPiece) error {
 	batch := make([]Entry, 0, batchMEPs)
 	err = in.scan(ctx, p.fromEntry, p.toEntry, func(e *scannedEntry) error {
 		if e.state != entryGood {
-			return nil // Read has named it
+			return nil // Read has listed it
 		}
 		sound, err := d.checkEntry(ctx, p, in, e)
 		if err != nil {
@@ -135,12 +133,12 @@ func (d *dataReader) readPiece(ctx context.Context, p *segmentPiece) error {
 	return err
 }
 
-// reportUnopened tells of a file that could not be opened, unless a second filter has drained its segment meanwhile:
-// the MEPs were sound then.
+// reportUnopened adds a problem for a file that could not be opened, unless a second filter has drained its segment
+// meanwhile: then the MEPs were right.
 func (d *dataReader) reportUnopened(p *segmentPiece, file string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if errors.Is(err, fs.ErrNotExist) && p.segment.IsDrained { // since another piece of it was to be read
+	if errors.Is(err, fs.ErrNotExist) && p.segment.IsDrained { // since another piece of it was read
 		return
 	}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -152,7 +150,7 @@ func (d *dataReader) reportUnopened(p *segmentPiece, file string, err error) {
 	p.problems.add(Unreadable, file, nil, "%v", err)
 }
 
-// addSound puts sound MEPs into the set, and tells how far the reading is.
+// addSound adds MEPs whose bytes are right to the set, and reports progress.
 func (d *dataReader) addSound(batch []Entry, in *segmentScan) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -166,7 +164,7 @@ func (d *dataReader) addSound(batch []Entry, in *segmentScan) {
 	}
 }
 
-// checkEntry checks the bytes of one MEP. An error is of reading.
+// checkEntry checks the bytes of one MEP. An error means that reading failed.
 func (d *dataReader) checkEntry(ctx context.Context, p *segmentPiece, in *segmentScan, e *scannedEntry) (sound bool,
 	err error) {
 	data, crc, err := in.read(ctx, &e.Entry)
@@ -192,7 +190,7 @@ func (d *dataReader) checkEntry(ctx context.Context, p *segmentPiece, in *segmen
 	return d.compareContent(p, &e.Entry, data), nil
 }
 
-// compareContent holds a MEP against what it should be. One of which fragments are missing is as it was built.
+// compareContent compares a MEP with what it should contain. A MEP with missing fragments is as it was built.
 func (d *dataReader) compareContent(p *segmentPiece, e *Entry, data []byte) (sound bool) {
 	err := d.content.Check(p.segment.ID.Format, e, data)
 	missing, kind := (*MissingError)(nil), WrongContent
@@ -211,7 +209,7 @@ func (d *dataReader) compareContent(p *segmentPiece, e *Entry, data []byte) (sou
 	return err == nil || missing != nil
 }
 
-// checkFormat says what of the bytes of a MEP is not as its format and its entry say.
+// checkFormat says in what the bytes of a MEP differ from its format and its entry.
 func checkFormat(f Format, e *Entry, data []byte) error {
 	switch f {
 	case FormatMDF:
@@ -254,7 +252,7 @@ func checkMFPs(e *Entry, data []byte) error {
 			return err
 		}
 		if int(p.Source()) <= before {
-			return fmt.Errorf("source %d stands behind source %d", p.Source(), before)
+			return fmt.Errorf("source %d comes after source %d", p.Source(), before)
 		}
 		before, data = int(p.Source()), data[len(p.Bytes()):]
 	}

@@ -9,7 +9,7 @@ import (
 	"ringlet/internal/plural"
 )
 
-// WriteTo prints what was found as sentences, a paragraph for each run.
+// WriteTo prints the result as sentences, a paragraph for each run.
 func (v *Verification) WriteTo(w io.Writer) (int64, error) {
 	var b strings.Builder
 	for i := range v.Runs {
@@ -64,7 +64,7 @@ func (r *RunVerification) print(b *strings.Builder) {
 	}
 }
 
-// describeDepth says how the data were looked at.
+// describeDepth says how much of the data was read.
 func (r *RunVerification) describeDepth() string {
 	switch {
 	case !r.DataRead:
@@ -82,7 +82,7 @@ func (r *RunVerification) moreProblems() (n uint64) {
 	return n
 }
 
-// describeAccounts says how they close.
+// describeAccounts says whether the accounts close.
 func (r *RunVerification) describeAccounts() string {
 	if !r.Concluded {
 		return "accounts do not close: the run has no verdict, so nothing says how many events were built: " +
@@ -100,7 +100,7 @@ func (r *RunVerification) describeAccounts() string {
 	return fmt.Sprintf("accounts do not close: the verdict %s says %s; %d are here", r.Verdict, sum, r.EventsFound)
 }
 
-// describeVerdict is the verdict and why it is that.
+// describeVerdict returns the verdict with its reason.
 func (r *RunVerification) describeVerdict() string {
 	if r.Why != "" {
 		return r.Verdict + ": " + r.Why
@@ -108,7 +108,7 @@ func (r *RunVerification) describeVerdict() string {
 	return r.Verdict
 }
 
-// describeRanges names the ranges, if there are any.
+// describeRanges lists the ranges; empty if there are none.
 func (g *Gaps) describeRanges() string {
 	if len(g.Ranges) == 0 {
 		return ""
