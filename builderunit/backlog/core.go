@@ -8,65 +8,64 @@ import (
 
 // Pipeline of a drain (sequential, one goroutine):
 //
-//	1 scan     the directory, its manifests and ledgers, to Runs
-//	2 next     the pure core says what to do: remove, drain, recover, wait, end
-//	3 drain    MEPs of one segment, through the filter to the outputs; those that are there already are passed over
-//	4 commit   the outputs are flushed to the disk, then the ledger has its line
-//	5          from 1 on
+//	1 scan     reads the directory, its manifests and ledgers into run states
+//	2 next     the pure core decides: remove, drain, recover, wait, end
+//	3 drain    passes MEPs of one segment through the filter to the outputs, except those that are there already
+//	4 commit   flushes the outputs to the disk, then writes the ledger's line
+//	5          goes on with 1
 
 // act is what a drain does next.
 type act int
 
-// Acts. The order of this list is the order in which they come where several could be done.
+// Acts. If several are possible, the first of this list comes first.
 const (
-	actRemove  act = iota // the files of a drained segment
-	actDrain              // a closed segment
-	actRecover            // close what a killed writer left in a run
-	actWait               // for a segment to be closed
-	actEnd                // everything is drained, and nobody writes
+	actRemove  act = iota // remove the files of a drained segment
+	actDrain              // drain a closed segment
+	actRecover            // close what a killed writer left of a run
+	actWait               // wait until a segment is closed
+	actEnd                // everything is drained, and no process writes
 )
 
-// String is the word of an act.
 func (a act) String() string {
 	return registry.NameOf(a, "act", "remove", "drain", "recover", "wait", "end")
 }
 
-// segmentState is a closed segment as it was seen.
+// segmentState is what scan found of a closed segment.
 type segmentState struct {
 	Name      string
 	ClosedAt  time.Time
-	Drained   bool // the ledger has it
-	FilesGone bool // its files are not there
-	Damaged   bool // some of its MEPs are; known of a drained one
+	Drained   bool // the ledger has a line for it
+	FilesGone bool // its files are removed, or cannot be read
+	Damaged   bool // some of its MEPs are damaged; known only of a drained segment
 }
 
-// runState is a run of the backlog as it was seen.
+// runState is what scan found of a run of the backlog.
 type runState struct {
-	IsBacklog    bool // it is a backlog: what is drained goes
-	Concluded    bool // it has its verdict: nobody will write
+	IsBacklog    bool // drained segments are removed
+	Concluded    bool // the run has its verdict: no process will write
 	Segments     []segmentState
 	OpenSegments int // segments that are not closed
 	LiveSegments int // of these, those that a live process writes
 }
 
-// step is what is done next, with the places of run and segment where it has one.
+// step is the next act, with the indexes of its run and segment if it has one.
 type step struct {
 	act
 	RunIndex, SegmentIndex int
 }
 
-// core decides. It has no clock and no I/O.
+// core decides the next step. It has no clock and no I/O.
 type core struct {
-	writerTimeout time.Duration // how long nobody writes before a run without a verdict counts as over
-	quietSince    time.Duration // when it was seen first that nobody writes; 0: somebody does
-	orphanSince   time.Duration // since when a killed writer's segment was seen beside live ones; 0: there is none
-	recoveredRuns map[int]bool  // runs that were recovered since somebody wrote
+	writerTimeout time.Duration // a run without a verdict counts as over when no process has written for so long
+	quietSince    time.Duration // when scan first found no live writer; 0: there is one
+	orphanSince   time.Duration // when scan first found a killed writer's segment beside live ones; 0: there is none
+	recoveredRuns map[int]bool  // runs recovered since the last live writer
 }
 
-// next decides, by what was seen at a time from any begin on.
+// next decides the next step by the states found at time now, which counts from any fixed moment.
 //
-// Of closed segments the oldest comes first, so that none waits for ever; runs come by their order where times are
-// equal. Space comes before all: somebody may wait for it.
+// Of closed segments the one closed first comes first, so that none waits for ever; with equal times, runs come in
+// their order. Removal comes before all: a builder unit may wait for the space.
 func (c *core) next(now time.Duration, runs []runState) step {
 	n, ok := findRemovable(runs)
 	if !ok {
@@ -75,13 +74,13 @@ func (c *core) next(now time.Duration, runs []runState) step {
 	if !ok {
 		return c.decideIdle(now, runs)
 	}
-	if c.recoveredRuns == nil { // a writer may have begun meanwhile
+	if c.recoveredRuns == nil { // a writer may have begun in the meantime
 		c.quietSince = 0
 	}
 	return n
 }
 
-// findRemovable finds a segment that is drained, and is to go.
+// findRemovable finds a drained segment whose files are to be removed.
 func findRemovable(runs []runState) (step, bool) {
 	for r := range runs {
 		for s := range runs[r].Segments {
@@ -93,7 +92,7 @@ func findRemovable(runs []runState) (step, bool) {
 	return step{}, false
 }
 
-// findOldestUndrained finds the segment that was closed first of those that are not drained.
+// findOldestUndrained finds the segment that was closed first among those that are not drained.
 func findOldestUndrained(runs []runState) (first step, ok bool) {
 	var at time.Time
 	for r := range runs {
@@ -107,7 +106,7 @@ func findOldestUndrained(runs []runState) (first step, ok bool) {
 	return first, ok
 }
 
-// decideIdle decides where no closed segment is left.
+// decideIdle decides when no closed segment is left to drain or remove.
 func (c *core) decideIdle(now time.Duration, runs []runState) step {
 	writes, sure := false, len(runs) > 0
 	for r := range runs {
@@ -138,8 +137,9 @@ func (c *core) decideIdle(now time.Duration, runs []runState) step {
 	return step{act: actEnd}
 }
 
-// decideWhileLive decides while somebody writes: what another, killed, writer left is closed after a while. It is a
-// part of what a builder unit may have, so it must not stay until the end of the run.
+// decideWhileLive decides while a process writes. Segments of another writer, which was killed, are closed after
+// writerTimeout: they count against the bytes that a builder unit may have, so they must not stay open until the run
+// ends.
 func (c *core) decideWhileLive(now time.Duration, runs []runState) step {
 	for r := range runs {
 		if runs[r].OpenSegments <= runs[r].LiveSegments {
@@ -151,7 +151,7 @@ func (c *core) decideWhileLive(now time.Duration, runs []runState) step {
 		if now-c.orphanSince < c.writerTimeout {
 			return step{act: actWait}
 		}
-		c.orphanSince = max(1, now) // if that fails, it is tried again
+		c.orphanSince = max(1, now) // if the recovery fails, it is tried again later
 		return step{act: actRecover, RunIndex: r}
 	}
 	c.orphanSince = 0

@@ -14,23 +14,23 @@ import (
 	"ringlet/recording"
 )
 
-// runDrain is a run in hand.
+// runDrain is the run that the Drainer works on.
 type runDrain struct {
 	d           *Drainer
 	dir         string
 	m           *recording.Manifest
 	ledger      *recording.Ledger
 	outputDirs  []string    // directories of the run in the outputs
-	outputLocks []io.Closer // these, for this process alone
+	outputLocks []io.Closer // locks of outputDirs
 	filter      *sink.FilterSink
-	filterReady func() bool // somebody is there to judge
+	filterReady func() bool // a filter process is there
 
 	// owned by the goroutine that drains
 	judged          *recording.MEPSet // MEPs that are drained, or were judged by this process; marked
 	inOutputsBefore *recording.MEPSet // MEPs that were in the outputs before this process; marked
 }
 
-// openRun takes a run in hand: its ledger, its outputs, and what judges.
+// openRun opens a run: its ledger, its outputs, and its filter.
 func (d *Drainer) openRun(ctx context.Context, s *observedRun) (_ *runDrain, err error) {
 	if err := d.checkRun(s.m, s.dir); err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (d *Drainer) openRun(ctx context.Context, s *observedRun) (_ *runDrain, err
 	}
 	if aside := o.ledger.CutOffFile(); aside != "" {
 		d.c.Log.Warn("the end of the ledger had no right checksum: it was cut off and is kept; a segment that it names "+
-			"is drained again if its files are there, else look into it", "run", s.dir, "kept", aside)
+			"is drained again if its files are there; if they are not, look into the kept file", "run", s.dir, "kept", aside)
 	}
 	var sinks []sink.Sink
 	defer func() {
@@ -84,7 +84,7 @@ func (d *Drainer) openRun(ctx context.Context, s *observedRun) (_ *runDrain, err
 	return o, nil
 }
 
-// release gives ledger and outputs to others.
+// release closes the ledger and unlocks the outputs.
 func (o *runDrain) release() error {
 	for _, h := range o.outputLocks {
 		_ = h.Close() // nothing was written
@@ -92,13 +92,13 @@ func (o *runDrain) release() error {
 	return o.ledger.Close()
 }
 
-// maxMEPBytes is the largest MEP that there may be, as far as the closed segments tell: none is larger than its
+// maxMEPBytes returns an upper bound of the size of a MEP, from the closed segments: no MEP is larger than its
 // segment.
 func maxMEPBytes(m *recording.Manifest) int {
 	largest := int64(0)
 	for s := range m.AllSegments {
 		if s.MEPs > 0 {
-			largest = max(largest, s.Bytes-int64(s.MEPs-1)) // the others have a byte at least
+			largest = max(largest, s.Bytes-int64(s.MEPs-1)) // each other MEP has at least one byte
 		}
 	}
 	return int(largest)
@@ -113,15 +113,15 @@ func (d *Drainer) checkRun(m *recording.Manifest, dir string) error {
 	case m.Merged != nil:
 		return &Error{dir, "it was merged into " + m.Merged.Path + ": only segments can be drained"}
 	case m.SourceBacklog != "":
-		return &Error{dir, "it is what a second filter wrote, and no backlog"}
+		return &Error{dir, "a second filter wrote it: it is no backlog"}
 	case m.BacklogBytes > 0 && d.c.RejectedOutput == nil && !d.c.DiscardsRejected:
 		return &Error{dir, "it is a backlog, of which segments are removed when they are drained, and what the filter " +
-			"rejects would be gone: say that this is wanted with discard: as the last output, or give one to keep it"}
+			"rejects would be gone: confirm this with discard: as the last output, or give an output for rejected events"}
 	}
 	return nil
 }
 
-// outputs are the outputs in the order of streams.
+// outputs returns the outputs in the order of streams.
 func (c *Config) outputs() []Output {
 	outputs := slices.Clone(c.AcceptedOutputs)
 	if c.RejectedOutput != nil {
@@ -130,7 +130,7 @@ func (c *Config) outputs() []Output {
 	return outputs
 }
 
-// openOutputs opens the outputs, and finds out what is in them.
+// openOutputs opens the outputs, and finds out which MEPs they have.
 func (o *runDrain) openOutputs(ctx context.Context) (sinks []sink.Sink, err error) {
 	outputs := o.d.c.outputs()
 	if err := o.checkOutputs(outputs); err != nil {
@@ -171,7 +171,7 @@ func (o *runDrain) openOutputs(ctx context.Context) (sinks []sink.Sink, err erro
 	return sinks, nil
 }
 
-// checkOutputs refuses outputs other than those to which events went before, before anything is made in them.
+// checkOutputs refuses outputs other than those that have events of the run already, before anything is made in them.
 func (o *runDrain) checkOutputs(outputs []Output) error {
 	before := o.ledger.Destinations()
 	if before == nil {
@@ -193,8 +193,8 @@ func (o *runDrain) checkOutputs(outputs []Output) error {
 		fmt.Sprintf("some of its events are in %q already: give the outputs that were given first", paths)}
 }
 
-// openOutput opens the directory of the run in the output behind those before, closes what a killed process left there,
-// and notes what is in it.
+// openOutput opens the directory of the run in the output after those before, closes what a killed process left in it,
+// and notes the MEPs that it has.
 func (o *runDrain) openOutput(ctx context.Context, outputs []Output, before []recording.Destination) (
 	p recording.Destination, err error) {
 	out := outputs[len(before)]
@@ -216,7 +216,7 @@ func (o *runDrain) openOutput(ctx context.Context, outputs []Output, before []re
 		return p, &Error{dir, "it is of the same run, and not what a second filter wrote: give another output"}
 	}
 	if slices.ContainsFunc(before, func(p recording.Destination) bool { return p.Directory == m.ID }) {
-		return p, &Error{dir, "two outputs are this one place: give each a directory of its own"}
+		return p, &Error{dir, "two outputs are this same directory: give each a directory of its own"}
 	}
 	held, err := recording.LockRunDir(dir)
 	if err != nil {
@@ -231,7 +231,7 @@ func (o *runDrain) openOutput(ctx context.Context, outputs []Output, before []re
 		return p, err
 	}
 	for problem := range c.AllProblems {
-		return p, &Error{dir, fmt.Sprintf("it cannot be gone on with: %v", problem)}
+		return p, &Error{dir, fmt.Sprintf("it cannot be continued: %v", problem)}
 	}
 	o.inOutputsBefore.MarkSet(c.MEPSet)
 	o.outputDirs = append(o.outputDirs, dir)
@@ -239,14 +239,14 @@ func (o *runDrain) openOutput(ctx context.Context, outputs []Output, before []re
 	return recording.Destination{Directory: m.ID, Path: path}, err
 }
 
-// drainSegment drains a segment.
+// drainSegment judges all MEPs of a segment and writes the segment's line of the ledger.
 func (o *runDrain) drainSegment(ctx context.Context, listed recording.Segment) error {
 	meps, decided, before := o.m.NewMEPSet(), recording.Decisions{}, o.filter.Stats()
 	err := recording.EachMEP(ctx, o.dir, o.m, listed, func(p *recording.RecordedMEP) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if p.Err == nil { // another copy of one that is damaged may do
+		if p.Err == nil { // of a damaged MEP another copy may be good
 			meps.Add(p.Entry)
 		}
 		return o.judgeMEP(ctx, p, &decided)
@@ -270,7 +270,7 @@ func (o *runDrain) drainSegment(ctx context.Context, listed recording.Segment) e
 	}, meps)
 }
 
-// judgeMEP has one MEP judged, unless that was done.
+// judgeMEP has the filter judge one MEP, unless it was judged before.
 func (o *runDrain) judgeMEP(ctx context.Context, p *recording.RecordedMEP, beside *recording.Decisions) error {
 	n := uint64(p.Events)
 	switch {
@@ -284,13 +284,13 @@ func (o *runDrain) judgeMEP(ctx context.Context, p *recording.RecordedMEP, besid
 	case p.Err != nil:
 		beside.Damaged += n
 		o.d.c.Log.Error("a MEP of the backlog cannot be judged; its segment stays", "err", p.Err)
-		return nil //nolint:nilerr // it is told and counted, and the others are drained
+		return nil //nolint:nilerr // the MEP is logged and counted, and the others are drained
 	}
 	if err := o.waitForFilter(ctx); err != nil {
 		return err
 	}
 	o.judged.MarkMEP(p.MEP)
-	// What is written is brought to its end, whatever ends this process in good order: no wait in it is without bound.
+	// A write is finished even if ctx ends: each wait in it is bounded.
 	return o.filter.Write(context.WithoutCancel(ctx), sink.Meta{
 		Run:        o.m.Run,
 		MEP:        p.MEP,
@@ -300,7 +300,7 @@ func (o *runDrain) judgeMEP(ctx context.Context, p *recording.RecordedMEP, besid
 	}, p.Data)
 }
 
-// waitForFilter waits until somebody is there to judge.
+// waitForFilter waits until a filter process is there.
 func (o *runDrain) waitForFilter(ctx context.Context) error {
 	for said := false; o.filterReady != nil && !o.filterReady(); said = true {
 		if !said {
@@ -315,14 +315,14 @@ func (o *runDrain) waitForFilter(ctx context.Context) error {
 	return nil
 }
 
-// finish makes the outputs whole.
+// finish closes the outputs' segments.
 func (o *runDrain) finish() error {
 	_, err := o.filter.Finish()
 	return errors.Join(err, o.filter.Abort())
 }
 
-// conclude writes the verdict of the run to its outputs, when all of it is drained: that says how many events there are
-// in each of them.
+// conclude writes the verdict of the run to its outputs when the whole run is drained: the verdict says how many
+// events each output has.
 func (d *Drainer) conclude(o *runDrain) error {
 	m, err := recording.Load(o.dir)
 	if err != nil || m.Verdict == nil {

@@ -14,77 +14,77 @@ import (
 	"ringlet/recording"
 )
 
-// Output is where a Drainer writes events.
+// Output is a place to which a Drainer writes events.
 type Output struct {
-	Dir    string // of outputs, in which each run has a directory
+	Dir    string // directory of outputs, in which each run has a directory
 	Format recording.Format
 }
 
-// Filter is what judges the events of a run: some filters in goroutines, or a Panel of processes.
+// Filter judges the events of a run: filters in goroutines, or a pool of processes.
 type Filter struct {
 	Filters  []filter.Filter
 	External sink.ExternalFilter
-	// Ready, where it is given, tells whether anybody is there to judge: the backlog waits meanwhile.
+	// Ready, if it is not nil, says whether a filter process is there: without one the backlog waits.
 	Ready func() bool
 }
 
-// Config is what a Drainer is made with.
+// Config is the configuration of a Drainer.
 type Config struct {
-	Dir string // of outputs with runs, or the directory of a run
-	// AcceptedOutputs get what is not rejected, in turn: at least one.
+	Dir string // directory of outputs with runs, or the directory of a run
+	// AcceptedOutputs get the events that are not rejected, in turn: at least one.
 	AcceptedOutputs []Output
-	// RejectedOutput gets what is rejected; nil: nobody does, and Discards says that this is wanted.
+	// RejectedOutput gets the rejected events. If it is nil, DiscardsRejected must confirm that they are discarded.
 	RejectedOutput   *Output
 	DiscardsRejected bool
-	// NewFilter makes what judges the events of a run; most is the largest MEP that was seen of it.
+	// NewFilter makes the filter for the events of a run; most is an upper bound of the size of its MEPs, in bytes.
 	NewFilter     func(m *recording.Manifest, most int) (Filter, error)
 	EventDeadline time.Duration // of the filter for one event
-	WriterTimeout time.Duration // how long nobody writes before a run without a verdict counts as over
+	WriterTimeout time.Duration // a run without a verdict counts as over when no process has written for so long
 	Node          string        // for the manifests
 	Host          string
 	Program       string
 	Log           *slog.Logger
-	Progress      func(Result) // is told now and then; may be nil
+	Progress      func(Result) // called with each scan; may be nil
 }
 
-// Result is what became of the backlog, as far as it is drained.
+// Result is how far the backlog is drained.
 type Result struct {
 	Runs              int                 `json:"runs"`
-	Segments          int                 `json:"segments"` // drained, since the backlogs began
-	RemovedSegments   int                 `json:"removed"`  // of these: their files are gone
+	Segments          int                 `json:"segments"` // drained, by all Drainers of the backlogs
+	RemovedSegments   int                 `json:"removed"`  // of these, those whose files are removed
 	UndrainedSegments int                 `json:"left"`     // segments that are not drained
 	UndrainedBytes    int64               `json:"left_bytes"`
-	LiveSegments      int                 `json:"being_written"`    // of those left
-	UnconcludedRuns   int                 `json:"runs_without_end"` // they have no verdict
+	LiveSegments      int                 `json:"being_written"`    // of the undrained, those that a live process writes
+	UnconcludedRuns   int                 `json:"runs_without_end"` // runs without a verdict
 	Decisions         recording.Decisions `json:"decided"`          // events of drained segments
 	BrokenSegments    []string            `json:"broken,omitempty"`
 }
 
-// Drainer drains a backlog. It is used once, by one goroutine.
+// Drainer drains a backlog. One goroutine uses it, once.
 type Drainer struct {
 	c              Config
 	core           core
 	begun          time.Time
 	ledgers        map[string]*recording.Ledger // by directory of the run
 	brokenSegments map[string]error             // segments that cannot be read, by directory and name
-	currentRun     *runDrain                    // the run in hand; nil: none
+	currentRun     *runDrain                    // nil: none
 	observedRuns   []observedRun
 }
 
-// observedRun is a run as it was looked at.
+// observedRun is a run as scan found it.
 type observedRun struct {
 	dir      string
 	m        *recording.Manifest
 	files    recording.Files
 	run      runState
-	listed   []recording.Segment // in the order of the run's
+	listed   []recording.Segment // segments of the manifest, in its order
 	unlisted []string            // closed segments that are not in the manifest
 }
 
-// scanInterval is how often a drainer that waits looks whether there is more.
+// scanInterval is how often a Drainer that waits scans the backlog.
 const scanInterval = 100 * time.Millisecond
 
-// New makes a Drainer. Nothing is opened before Run.
+// New makes a Drainer. Run opens the files.
 func New(c Config) *Drainer {
 	return &Drainer{
 		c:              c,
@@ -95,8 +95,8 @@ func New(c Config) *Drainer {
 	}
 }
 
-// Run drains until all is drained and nobody writes, until ctx is done, or until something fails. What is drained is
-// drained in each case; called on a new Drainer, Run goes on where this one was.
+// Run drains until all is drained and no process writes, until ctx ends, or until a step fails. Segments drained
+// before stay drained in each case; Run of a new Drainer goes on after them.
 func (d *Drainer) Run(ctx context.Context) (Result, error) {
 	err := d.run(ctx)
 	err = errors.Join(err, d.closeRun(false))
@@ -130,7 +130,7 @@ func (d *Drainer) run(ctx context.Context) error {
 	}
 }
 
-// perform does what was decided.
+// perform does the next step.
 func (d *Drainer) perform(ctx context.Context, next step) error {
 	if next.act == actWait {
 		select {
@@ -155,7 +155,7 @@ func (d *Drainer) perform(ctx context.Context, next step) error {
 		return d.currentRun.ledger.RemoveSegmentFiles(listed)
 	}
 	if _, drained := d.currentRun.ledger.Lookup(listed); drained {
-		return nil // by another process, since this one looked
+		return nil // another process drained it after the scan
 	}
 	err := d.currentRun.drainSegment(ctx, listed)
 	var bad *recording.Problem
@@ -167,7 +167,7 @@ func (d *Drainer) perform(ctx context.Context, next step) error {
 	return err
 }
 
-// switchTo takes a run in hand, and lays down the one before.
+// switchTo opens a run, and closes the one before.
 func (d *Drainer) switchTo(ctx context.Context, s *observedRun) error {
 	if d.currentRun != nil && d.currentRun.dir == s.dir {
 		d.currentRun.m = s.m
@@ -184,8 +184,8 @@ func (d *Drainer) switchTo(ctx context.Context, s *observedRun) error {
 	return nil
 }
 
-// closeRun lays the run in hand down: its outputs are made whole. With conclude, they get the verdict of the run, if
-// that has one and all of it is drained.
+// closeRun closes the open run and its outputs' segments. With conclude, the outputs get the verdict of the run, if it
+// has one and is drained completely.
 func (d *Drainer) closeRun(conclude bool) error {
 	now := d.currentRun
 	if now == nil {
@@ -199,8 +199,8 @@ func (d *Drainer) closeRun(conclude bool) error {
 	return errors.Join(err, now.release())
 }
 
-// finishOutputs makes outputs whole whose process was killed after the last segment, and gives them the verdict of the
-// run, where that came later.
+// finishOutputs closes outputs whose process was killed after the last segment, and gives outputs the verdict of their
+// run if it came after the last segment.
 func (d *Drainer) finishOutputs(ctx context.Context) error {
 	for i := range d.observedRuns {
 		s := &d.observedRuns[i]
@@ -214,7 +214,7 @@ func (d *Drainer) finishOutputs(ctx context.Context) error {
 	return nil
 }
 
-// hasUnfinishedOutput says whether an output that a run went to has open segments, or lacks the verdict of the run.
+// hasUnfinishedOutput says whether an output of a run has open segments, or lacks the verdict of the run.
 func (d *Drainer) hasUnfinishedOutput(s *observedRun) (open bool) {
 	outputs, to := d.c.outputs(), d.ledgers[s.dir].Destinations()
 	if len(outputs) != len(to) {
@@ -232,7 +232,7 @@ func (d *Drainer) hasUnfinishedOutput(s *observedRun) (open bool) {
 	return open
 }
 
-// runStates are what the core is told of the runs.
+// runStates returns the states that the core decides by.
 func (d *Drainer) runStates() (states []runState) {
 	for i := range d.observedRuns {
 		states = append(states, d.observedRuns[i].run)
@@ -240,13 +240,13 @@ func (d *Drainer) runStates() (states []runState) {
 	return states
 }
 
-// scan looks at all runs of the backlog.
+// scan reads the state of all runs of the backlog.
 func (d *Drainer) scan() error {
 	dirs, err := recording.Runs(d.c.Dir)
 	var link *safeopen.SymlinkError
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the run has not begun
-	} else if err != nil && !errors.As(err, &link) { // to that run nobody goes, and no other waits for it
+	} else if err != nil && !errors.As(err, &link) { // the Drainer leaves a run behind a link alone, and drains the others
 		return err
 	}
 	d.observedRuns = d.observedRuns[:0]
@@ -260,7 +260,7 @@ func (d *Drainer) scan() error {
 	return nil
 }
 
-// scanRun looks at one run.
+// scanRun reads the state of one run.
 func (d *Drainer) scanRun(dir string) (s observedRun, err error) {
 	s.dir = dir
 	if s.m, err = recording.Load(dir); err != nil {
@@ -300,7 +300,7 @@ func (d *Drainer) scanRun(dir string) (s observedRun, err error) {
 		})
 	}
 	for name := range s.files.ClosedFiles {
-		if !listed[name] { // its writer was killed in between
+		if !listed[name] { // its writer was killed before it could list it
 			s.unlisted = append(s.unlisted, name)
 		}
 	}
@@ -308,7 +308,7 @@ func (d *Drainer) scanRun(dir string) (s observedRun, err error) {
 	return s, nil
 }
 
-// result is how far the backlog is.
+// result returns how far the backlog is drained.
 func (d *Drainer) result() (r Result) {
 	for i := range d.observedRuns {
 		s := &d.observedRuns[i]
