@@ -14,35 +14,34 @@ import (
 	"ringlet/shmem"
 )
 
-// bufferPollInterval is how often it is looked for buffers.
+// bufferPollInterval is how often read looks for new buffers.
 const bufferPollInterval = 50 * time.Millisecond
 
-// noOutputError says that there is no output of a name.
+// noOutputError says that no buffer belongs to an output of that name.
 type noOutputError struct {
 	Name, Dir string
 	Waited    time.Duration
 }
 
-// Error is a sentence.
 func (e *noOutputError) Error() string {
 	return fmt.Sprintf("no builder unit on this host hands events out as %q: no segment in %s was called ringlet-%s-0 or "+
 		"with another number within %v. Is a run with --output %s --format buffer under way here?", e.Name, e.Dir,
 		e.Name, e.Waited, e.Name)
 }
 
-// bufferReader reads all buffers of an output, each by a goroutine.
+// bufferReader reads all buffers of an output, each in a goroutine.
 type bufferReader struct {
 	name, dir string
 	mayLose   bool
 	onEntry   func(buffer string, e sink.Entry) error // one call at a time
 	onLost    func(buffer string, n uint64) error
 
-	mu          sync.Mutex // held while each is called
+	mu          sync.Mutex // held while onEntry or onLost is called
 	seenBuffers map[string]bool
 	wg          sync.WaitGroup
 }
 
-// read reads until every buffer that there was has ended, ctx ends, or each fails, which ends it with that error.
+// read reads until every buffer found has ended, ctx ends, or onEntry or onLost fails, whose error it returns.
 func (b *bufferReader) read(ctx context.Context, wait time.Duration) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -86,7 +85,7 @@ func (b *bufferReader) read(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// find returns the names of buffers that were not there before.
+// find returns the names of buffers that have appeared since the last call.
 func (b *bufferReader) find(pattern *regexp.Regexp) (fresh []string, err error) {
 	entries, err := os.ReadDir(cmp.Or(b.dir, shmem.DefaultDir))
 	if err != nil {
@@ -101,7 +100,7 @@ func (b *bufferReader) find(pattern *regexp.Regexp) (fresh []string, err error) 
 	return fresh, nil
 }
 
-// readBuffer reads one buffer to its end. Each entry is acknowledged when each has returned.
+// readBuffer reads one buffer to its end. It acknowledges each entry when onEntry has returned.
 func (b *bufferReader) readBuffer(ctx context.Context, name string) error {
 	opts := []shmem.Option{shmem.WithDir(b.dir)}
 	if b.mayLose {
@@ -111,7 +110,7 @@ func (b *bufferReader) readBuffer(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("cannot read %s: %w", name, err)
 	}
-	defer func() { _ = r.Close() }() // everything that was given out is acknowledged
+	defer func() { _ = r.Close() }() // every entry that Next returned is acknowledged
 	for {
 		e, err := r.Next(ctx)
 		var lost *shmem.OverwrittenError

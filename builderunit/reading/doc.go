@@ -1,14 +1,15 @@
-// Package reading reads the events that builder units hand out in shared memory, as a program of somebody else would:
-// by docs/format/buffer.md.
+// Package reading reads the events that builder units hand out in shared memory, as a program of a user would: by
+// docs/format/buffer.md.
 //
 // It stands for the consumer of the buffer interface of the LHCb Run-3 event builder (LHCb-EB §III.B and §IV.B).
 //
 // # What the caller must do
 //
-// Call Print, with the name of the output. Parse is for whoever has the entries by other means.
+// Call Print with the name of the output.
 //
 // # What it does not promise
 //
-// That an event comes once. A MEP whose builder unit was excluded is built again in a higher attempt, and both are
-// printed: what was printed cannot be taken back. That a mark of the first kind comes where a builder unit was killed.
+// An event may come twice: a MEP whose builder unit was excluded is built again in a higher attempt, and both are
+// printed, since Print cannot take back what it has printed. Where a builder unit was killed, no entry marks its last
+// MEP as superseded.
 package reading

@@ -14,7 +14,7 @@ import (
 	"ringlet/event/selection"
 )
 
-// Options of Print.
+// Options are the options of Print.
 type Options struct {
 	Name      string           // of the output, as the run has it
 	Dir       string           // of the segments; empty: shmem.DefaultDir
@@ -22,16 +22,16 @@ type Options struct {
 	Format    selection.Format // of events
 	WithData  bool             // with selection.FormatJSON: the bytes of the fragments too
 	MaxEvents uint64           // end after so many; 0: at the end of the run
-	// MayLose: builder units do not wait for the reader. What they overwrite before it is read is told and counted.
+	// MayLose: builder units do not wait for the reader. Print counts the MEPs that they overwrite before it reads them.
 	MayLose bool
 }
 
-// errEnough ends the reading when so many events were printed as were asked for.
+// errEnough ends the reading after Options.MaxEvents events.
 var errEnough = errors.New("enough")
 
-// Print writes every event that the builder units of this host hand out under a name to out, until the run ends, there
-// were enough, or nobody reads out any more. In the end it tells errs what there was, in one line. Errors: a
-// *noOutputError, a *sink.EntryError, shmem.ErrWriterGone where a builder unit died, ctx's.
+// Print writes every event that the builder units of this host hand out under a name to out, until the run ends,
+// MaxEvents are printed, or the reader of out is gone. At the end it writes one line with totals to errs. Errors: a
+// *noOutputError, a *sink.EntryError, shmem.ErrWriterGone if a builder unit died, ctx's.
 func Print(ctx context.Context, out, errs io.Writer, opts Options) error {
 	p := &printer{opts: opts, out: bufio.NewWriterSize(out, 1<<16), errs: errs}
 	b := &bufferReader{
@@ -77,7 +77,7 @@ type printer struct {
 	events, meps, superseded, lostMEPs, failedEvents uint64
 }
 
-// supersededRecord is what JSON says of a MEP that does not count.
+// supersededRecord is the line of JSON about a MEP that does not count.
 type supersededRecord struct {
 	Run        uint32 `json:"run"`
 	MEP        uint64 `json:"mep"`
@@ -88,7 +88,7 @@ type supersededRecord struct {
 
 func (p *printer) print(buffer string, e sink.Entry) error {
 	switch {
-	case p.hasEnough(): // another buffer's reader has had the last one
+	case p.hasEnough(): // another buffer's goroutine has printed the last one
 		return errEnough
 	case e.Superseded:
 		return p.printSuperseded(e)
@@ -117,7 +117,7 @@ func (p *printer) print(buffer string, e sink.Entry) error {
 	return errEnough
 }
 
-// hasEnough says that so many events were printed as were asked for.
+// hasEnough says that MaxEvents are printed.
 func (p *printer) hasEnough() bool { return p.opts.MaxEvents > 0 && p.events >= p.opts.MaxEvents }
 
 func (p *printer) printEvent(e *selection.Event) (err error) {
@@ -137,13 +137,13 @@ func (p *printer) printEvent(e *selection.Event) (err error) {
 	return err
 }
 
-// overwrittenRecord is what JSON says of MEPs that a reader which may lose has not seen.
+// overwrittenRecord is the line of JSON about MEPs that were overwritten before they were read.
 type overwrittenRecord struct {
 	Builder string `json:"builder"`
 	MEPs    uint64 `json:"meps"`
 }
 
-// printLost tells that MEPs were overwritten, where the format can say it.
+// printLost counts overwritten MEPs, and prints a line about them in JSON; other formats have none.
 func (p *printer) printLost(buffer string, n uint64) error {
 	if p.hasEnough() {
 		return errEnough
@@ -158,7 +158,7 @@ func (p *printer) printLost(buffer string, n uint64) error {
 	return p.out.Flush()
 }
 
-// printSuperseded tells that a MEP does not count, where the format can say it.
+// printSuperseded counts a MEP that does not count, and prints a line about it in JSON; other formats have none.
 func (p *printer) printSuperseded(e sink.Entry) error {
 	p.superseded++
 	if p.opts.Format != selection.FormatJSON {
