@@ -6,13 +6,13 @@
 // MEPs and hands them to a sink (builderunit/sink).
 //
 // Pull says how many parts the unit requests at a time, which readout unit it asks first, and whether it needs all
-// parts: with pull, the builder unit decides when a readout unit may send (TagNet-farm §II.G; docs/design/023-pull.md).
+// parts: with pull, the builder unit decides when a readout unit may send (TagNet-farm §II.G; docs/design/021-disciplines.md).
 //
 // With pre-granted windows each readout unit has a fixed window in every slot, and the Assembler only counts parts,
 // many at a time (docs/design/009-units.md).
 //
 // A sink that cannot keep up holds the slots of the MEPs that wait for it; or the builder unit discards MEPs beyond
-// Config.MaxWaitingMEPs (LHCb-EB §IV.B; docs/design/024-slow-builders.md).
+// Config.MaxWaitingMEPs (LHCb-EB §IV.B; docs/design/005-tagnet.md).
 //
 // The caller must do this, in order: New with free slots; pass every announcement to HandleAnnounce, or every window
 // request to AnswerWindowRequest, and every placement to Placed or PlacedMany, from any goroutine; when the run is

@@ -10,7 +10,7 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// Pipeline of a MEP with a region of interest, once the region is in place (docs/design/059-regions-of-interest.md):
+// Pipeline of a MEP with a region of interest, once the region is in place (docs/design/053-filters.md):
 //
 //	1 decide        (sequential: finisher)  revokes the grants, verifies, calls Config.Decide, which may answer later
 //	2 ApplyDecision (parallel: deciders)    kept: the other parts wait to be requested; rejected: the MEP is given up

@@ -8,7 +8,7 @@
 // memory.
 //
 // A node can run the scheduler (tagnet.Host), if the control starts it there. The node then also tolerates the loss of
-// the control: a lease, a core of its own, says when to drain and when to stop (docs/design/031-scheduler-node.md). A
+// the control: a lease, a core of its own, says when to drain and when to stop (docs/design/031-losses.md). A
 // node that is told to leave during a run asks the control for its withdrawal, and builds on meanwhile. Process
 // monitors query its Monitor.
 //

@@ -3,7 +3,7 @@
 // and the cause in its record are kept here and nowhere else.
 //
 // It stands for the run of the ECS of LHCb-EB §III.A, which begins and ends on all units together. It is a pure core:
-// State.Step has no I/O, no goroutine and no clock. docs/design/067-run.md prints its table. A control that was
+// State.Step has no I/O, no goroutine and no clock. docs/design/010-runs.md prints its table. A control that was
 // restarted starts the same machine from the record of the run.
 //
 // # What the caller must do, in order

@@ -3,7 +3,7 @@
 //
 // If the processor has VPCLMULQDQ and registers of 512 bits, fold takes 256 bytes at a time: it multiplies its state by
 // a power of x and adds the next bytes, and so reduces a long piece to 16 bytes with the same CRC
-// (docs/design/042-cipher.md; Gopal and others, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
+// (docs/design/011-quic.md; Gopal and others, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
 // Instruction", Intel, 2009). Otherwise hash/crc32 computes it.
 //
 // Sums computes small pieces three at a time. The processor's CRC instruction takes 8 bytes and needs the result of the

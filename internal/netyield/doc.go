@@ -1,5 +1,5 @@
 // Package netyield lets other goroutines run while one has much to do. A process with a single P needs it
-// (docs/design/015-hot-path.md): runtime.Gosched runs only goroutines that are runnable already. The runtime polls the
+// (docs/design/013-hot-path.md): runtime.Gosched runs only goroutines that are runnable already. The runtime polls the
 // network when no goroutine is runnable, or every 10 ms. Therefore a goroutine that generates data, even if it calls
 // Gosched, would delay all that arrives from the network. Yield makes the runtime poll the network too.
 //

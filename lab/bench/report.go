@@ -12,7 +12,7 @@ import (
 	"ringlet/transport"
 )
 
-// Report has the results of a measurement; `ringlet bench carriers --json` prints it. docs/benchmarking.md explains the
+// Report has the results of a measurement; `ringlet bench carriers --json` prints it. docs/benchmarks.md explains the
 // fields.
 type Report struct {
 	Version     string  `json:"version"`

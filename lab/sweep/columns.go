@@ -14,7 +14,7 @@ import (
 	"ringlet/lab/trial"
 )
 
-// column is a column of results.csv. docs/benchmarking.md explains each.
+// column is a column of results.csv. docs/benchmarks.md explains each.
 type column struct {
 	name   string
 	figure string // of the report or of the set-up; "" = derived from them, named as the column

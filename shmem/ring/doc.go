@@ -1,9 +1,9 @@
 // Package ring is a ring of records in shared memory: one process, the producer, fills it; another one, the consumer,
 // empties it and reports what became of the records. Other languages write the same layout, docs/format/ring.md;
-// docs/design/046-rings.md says which parts use it, and which cannot.
+// docs/design/002-shared-memory.md says which parts use it, and which cannot.
 //
 // It follows the Reader and Writer of LHCb-EB §III.B: hand out a place in memory, take an acknowledgement. Its only I/O
-// are the bells: the memory is a shmem.Segment's, and the shells (readoutunit/source/shmring, clients/frontend,
+// are the bells: the memory is a shmem.Segment's, and the shells (source/shmring, clients/frontend,
 // filter/external, transport/local) make it, take the locks and wait.
 //
 // The layout has two uses. A ring of Fragments belongs to a run: its producer may die and be replaced, so marks hold

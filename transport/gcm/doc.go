@@ -6,6 +6,6 @@
 //
 // The package promises the same bytes as crypto/cipher for every length, alignment and overlap that crypto/cipher
 // accepts; no bytes of a message that is not authentic stay in memory; it does not allocate; its time depends on
-// lengths alone. docs/design/042-cipher.md says why the assembly is here, how it is made and tested, and how to turn it
+// lengths alone. docs/design/011-quic.md says why the assembly is here, how it is made and tested, and how to turn it
 // off.
 package gcm

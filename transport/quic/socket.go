@@ -281,7 +281,7 @@ func (s *socket) recvOnce(fd uintptr) bool {
 
 // recvmsg makes the system call without waiting; between attempts the runtime waits for readiness. The runtime is not
 // told of the call: in an idle process that would wake its monitor thread, which then looks every 20 µs. With 29 nodes
-// on two cores two thirds of all context switches were that thread's (docs/design/015-hot-path.md).
+// on two cores two thirds of all context switches were that thread's (docs/design/013-hot-path.md).
 func (s *socket) recvmsg(fd uintptr) bool {
 	s.iov.Base = &s.buf[0]
 	s.iov.SetLen(len(s.buf))
