@@ -1,4 +1,4 @@
-/* ringlet.h: fragments of a front-end into a ring in shared memory, which a readout unit of Ringlet reads as shm:NAME.
+/* ringlet.h: a front-end puts fragments into a ring in shared memory, which a readout unit reads as shm:NAME.
  *
  * C11 or C++17 and later, gcc or clang, Linux, 64-bit little-endian. One header, no library: include it before any other
  * header, or define _GNU_SOURCE.
@@ -7,11 +7,11 @@
  *     int error = ringlet_ring_open(&ring, "calo", 10000);             wait up to 10 s until the ring is there
  *     for (uint64_t event = ringlet_ring_next(&ring); ...; event++)
  *         error = ringlet_ring_put(&ring, event, data, size);          or reserve, fill, commit
- *     error = ringlet_ring_end(&ring);                                 no fragment of this run follows: it is taken
+ *     error = ringlet_ring_end(&ring);                                 the run's end: wait until all is taken
  *
- * Functions return RINGLET_OK or another of the numbers below; ringlet_ring_error puts them into words. A ring is for
- * one thread. A process that forks must close the ring in the child by ringlet_ring_forget: the lock that says "this
- * front-end lives" is held as long as any process has it. The layout is docs/format/ring.md. */
+ * Functions return RINGLET_OK or another of the numbers below; ringlet_ring_error gives the text of one. A ring is for
+ * one thread. After a fork the child must call ringlet_ring_forget: the lock that says "this front-end lives" is held
+ * as long as any process has the file open. The layout is docs/format/ring.md. */
 #ifndef RINGLET_H
 #define RINGLET_H
 
@@ -52,17 +52,17 @@ enum {
     RINGLET_OK = 0,
     RINGLET_DROPPED = 1,    /* put: the ring is full, the fragment was dropped and counted */
     RINGLET_NO_RING = -1,   /* no readout unit has made the ring in time */
-    RINGLET_ATTACHED = -2,  /* another front-end fills it */
+    RINGLET_ATTACHED = -2,  /* another front-end fills the ring */
     RINGLET_ENDED = -3,     /* the run of this ring has ended */
-    RINGLET_CLOSED = -4,    /* the readout unit has closed the ring: open that of the next run */
+    RINGLET_CLOSED = -4,    /* the readout unit has closed the ring: open the ring of the next run */
     RINGLET_GONE = -5,      /* the readout unit has died: open the ring of the next run */
-    RINGLET_REFUSED = -6,   /* the readout unit has refused what stood in the ring */
+    RINGLET_REFUSED = -6,   /* the readout unit has found wrong data in the ring, and reads no more of it */
     RINGLET_FULL = -7,      /* no room in time */
     RINGLET_TOO_LARGE = -8, /* a fragment has 65535 bytes at most */
     RINGLET_ORDER = -9,     /* commit what was reserved, once; reserve one place at a time */
     RINGLET_EVENT = -10,    /* the event number 2^64-1 is reserved */
-    RINGLET_BROKEN = -11,   /* what stands there is no ring of this version, or cannot be */
-    RINGLET_FOREIGN = -12,  /* the name is that of another user's ring, or of no ring */
+    RINGLET_BROKEN = -11,   /* the memory is no ring of this version, or is damaged */
+    RINGLET_FOREIGN = -12,  /* the ring belongs to another user, or the name is that of no ring */
     RINGLET_SYSTEM = -13,   /* a call of the system failed: errno */
     RINGLET_NOT_TAKEN = -14, /* the readout unit has not taken the end of the run in time */
     RINGLET_BACK = -15,     /* event numbers must grow */
@@ -72,27 +72,27 @@ enum {
 #define RINGLET_MAX_FRAGMENT 65535
 
 typedef struct {
-    /* to be set after open */
+    /* set these after open */
     uint8_t type;   /* of the fragments' banks; 51 (TestDet) after open */
-    int drop;       /* a full ring throws fragments away; 0 after open: the front-end waits */
-    int timeout_ms; /* how long it waits for room; -1 after open: as long as the readout unit lives */
+    int drop;       /* 1: a full ring throws fragments away; 0 after open: the front-end waits */
+    int timeout_ms; /* most time to wait for room; -1 after open: as long as the readout unit lives */
     int end_timeout_ms; /* how long end waits until the readout unit has taken the end; 30000 after open */
-    /* to be read */
-    uint16_t source; /* what the readout unit knows this ring as */
+    /* read these */
+    uint16_t source; /* id of the source that the readout unit reads from this ring */
     uint64_t run;    /* number of the run */
-    /* of this header alone */
+    /* for this header alone */
     unsigned char *mem, *place;
     uint64_t size, position, taken, next, at, safe, dropped, given_up, ranges;
     size_t reserved, mapped;
     int fd, mark, any_order, revised;
 } ringlet_ring;
 
-/* Events from one up to another of which fragments of this front-end are in no file of the run. */
+/* A range of events; fragments of this front-end for them are in no file of the run. */
 typedef struct {
     uint64_t from, to; /* to: the first event behind them */
     uint32_t reason;   /* ringlet_ring_reason puts it into words */
     uint32_t count;    /* of fragments */
-    uint64_t missed;   /* ranges before this one that the ring does not remember any more */
+    uint64_t missed;   /* ranges before this one that the ring has overwritten */
 } ringlet_given_up;
 
 static inline const char *ringlet_ring_error(int error) {
@@ -131,7 +131,7 @@ static inline const char *ringlet_ring_reason(uint32_t reason) {
     }
 }
 
-/* ---- what all clients of shared memory use: segments, words, bells, locks ---- */
+/* ---- for all clients of shared memory: segments, words, bells, locks ---- */
 
 static inline uint64_t *ringlet__w64(unsigned char *mem, size_t off) { return (uint64_t *)(void *)(mem + off); }
 static inline uint32_t *ringlet__w32(unsigned char *mem, size_t off) { return (uint32_t *)(void *)(mem + off); }
@@ -146,7 +146,7 @@ static inline int64_t ringlet__now(void) {
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* A bell is a sequence and a count of waiters. Ring after the change is stored. */
+/* A bell is a sequence number and a count of waiters. Store the change before you ring. */
 static inline void ringlet__bell(unsigned char *mem, size_t bell) {
     if (RINGLET__LOAD(ringlet__w32(mem, bell + 4)) == 0)
         return;
@@ -154,7 +154,8 @@ static inline void ringlet__bell(unsigned char *mem, size_t bell) {
     syscall(SYS_futex, mem + bell, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Locks of bytes say who lives. take: take that of byte, else ask for it; -1 gives it back. 1: another has it; -1: errno. */
+/* A lock of a byte of the file says that its holder lives. take 1: take it; 0: ask who has it; -1: release it.
+ * Returns 1 if another process has it, -1 with errno after an error. */
 static inline int ringlet__lock(int fd, int take, int byte) {
     struct flock l;
     memset(&l, 0, sizeof l);
@@ -167,8 +168,9 @@ static inline int ringlet__lock(int fd, int take, int byte) {
     return !take && l.l_type != F_UNLCK;
 }
 
-/* Sleeps on a bell until look gives something else than pending; timeout_ms (-1: for ever) at most. Every 100 ms in vain
- * it asks for the lock of the other side's byte: where nobody has it, it looks once more, and then gives what gone does. */
+/* Sleeps on a bell until look returns something else than pending; timeout_ms (-1: for ever) at most. After each 100
+ * ms it asks whether the other side has the lock of its byte. If not, the other side has died: look is called once
+ * more, and then the result is that of gone. */
 static inline int ringlet__await(unsigned char *mem, size_t bell, int fd, int byte, int timeout_ms, int pending,
                                  int (*look)(void *), int (*gone)(void *), void *context) {
     int64_t until = ringlet__now() + timeout_ms, left = 100;
@@ -189,7 +191,7 @@ static inline int ringlet__await(unsigned char *mem, size_t bell, int fd, int by
     }
 }
 
-/* The card under the name says where the memory is: docs/format/segment.md. */
+/* Reads the card under the name, which says where the memory is: docs/format/segment.md. */
 static inline int ringlet__card(const char *name, char where[64], uint64_t meant[3]) {
     char path[512], text[200], again[200];
     int pid, fd, n = snprintf(path, sizeof path, "%s%s", strchr(name, '/') ? "" : "/dev/shm/", name);
@@ -215,8 +217,9 @@ static inline int ringlet__card(const char *name, char where[64], uint64_t meant
     return strcmp(text, again) == 0 ? RINGLET_OK : RINGLET_FOREIGN;
 }
 
-/* Maps the memory that a card names, taken only if it is that, and sealed: nobody can cut it short. RINGLET_NO_RING: there
- * is none; RINGLET_BROKEN: it has not least to most bytes. */
+/* Maps the memory that a card names, if device and inode are those of the card and the file is sealed: then no
+ * process can cut it short. RINGLET_NO_RING: there is none; RINGLET_BROKEN: its size is not from least to most
+ * bytes. */
 static inline int ringlet__map(const char *name, int access, int flags, uint64_t least, uint64_t most, int *fd,
                                unsigned char **mem, size_t *size) {
     char where[64], link[32] = "";
@@ -275,7 +278,7 @@ static inline int ringlet__reading(const ringlet_ring *r) {
     uint32_t s = RINGLET__ACQUIRE(ringlet__w32(r->mem, RINGLET__CONSUMER));
     return s == 1 ? RINGLET_OK : s == 3 ? RINGLET_REFUSED : RINGLET_CLOSED;
 }
-/* One that closes the ring says so before it lets go of the lock. */
+/* Why the consumer's lock is free: a readout unit that closes the ring sets the state before it releases the lock. */
 static inline int ringlet__gone(void *ring) {
     int error = ringlet__reading((ringlet_ring *)ring);
     return error == RINGLET_OK ? (int)RINGLET_GONE : error;
@@ -288,7 +291,7 @@ static inline int ringlet__consumer(ringlet_ring *r) {
     }
 }
 
-/* The taken position, checked: what the consumer wrote must lie within the ring behind the written one. */
+/* Loads the taken position and checks it: it must lie within the ring, not beyond the written one. */
 static inline int ringlet__look(ringlet_ring *r) {
     uint64_t t = ringlet__load(r, RINGLET__TAKEN);
     if (t % 16 != 0 || r->position % 16 != 0 || t < r->taken || t > r->position || r->position - t > r->size)
@@ -304,7 +307,7 @@ static inline int ringlet__map_ring(ringlet_ring *r, const char *name) {
                         &r->mem, &r->mapped);
 }
 
-/* Leaves without a word: for the child of a fork, and where opening failed. */
+/* Unmaps the ring without telling the readout unit: for the child of a fork, and after a failed open. */
 static inline void ringlet_ring_forget(ringlet_ring *r) {
     if (r->mem == NULL)
         return;
@@ -313,7 +316,7 @@ static inline void ringlet_ring_forget(ringlet_ring *r) {
     r->mem = r->place = NULL;
 }
 
-/* The event that comes next is that of the mark at the written position; of two, the higher one. */
+/* Sets the next event to that of the mark at the written position; if both marks are there, to the higher one. */
 static inline int ringlet__resume(ringlet_ring *r) {
     int found = 0;
     for (int i = 0; i < 2; i++) {
@@ -327,7 +330,7 @@ static inline int ringlet__resume(ringlet_ring *r) {
     return found ? RINGLET_OK : RINGLET_BROKEN;
 }
 
-/* Which event comes next: the mark that does not hold now, its position first. */
+/* Records the next event in the mark that is not valid now, its position first. */
 static inline void ringlet__note(ringlet_ring *r, uint64_t next) {
     r->mark ^= 1;
     r->next = next;
@@ -335,8 +338,8 @@ static inline void ringlet__note(ringlet_ring *r, uint64_t next) {
     ringlet__store(r, RINGLET__MARKS + 16 * (size_t)r->mark + 8, next);
 }
 
-/* Where to go on, when the readout unit has judged what the front-end before left: not behind a number that it does not
- * believe. */
+/* Waits until the readout unit has judged the fragments that the front-end before has left, and sets the next event: if
+ * that front-end ended with a wild event number, the next event is not behind it. */
 static inline void ringlet__settle(ringlet_ring *r) {
     int64_t until = ringlet__now() + 200;
     while (r->revised && RINGLET__LOAD(ringlet__w64(r->mem, RINGLET__SETTLED)) != r->position && ringlet__now() < until)
@@ -347,10 +350,10 @@ static inline void ringlet__settle(ringlet_ring *r) {
     if (again == 0 || RINGLET__LOAD(ringlet__w64(r->mem, RINGLET__SETTLED)) != r->position)
         return;
     ringlet__note(r, again - 1);
-    ringlet__note(r, again - 1); /* both marks, or the higher number of the other one would hold again */
+    ringlet__note(r, again - 1); /* overwrites both marks: else the other one would be valid again */
 }
 
-/* Says who this front-end is, before it says that it is there. */
+/* Writes the name of this front-end, and then that it is attached. */
 static inline void ringlet__sign(ringlet_ring *r, const char *name) {
     size_t n = strlen(name);
     for (size_t i = 0; i < 64; i += 8) {
@@ -396,7 +399,7 @@ static inline int ringlet__attach(ringlet_ring *r, const char *frontend) {
     ringlet__sign(r, frontend);
     RINGLET__STORE(ringlet__w32(r->mem, RINGLET__PID), (uint32_t)getpid());
     RINGLET__STORE(ringlet__w32(r->mem, RINGLET__SILENT), 0);
-    RINGLET__STORE(ringlet__w32(r->mem, RINGLET__STATE), 1); /* before the number: who sees that sees no earlier state */
+    RINGLET__STORE(ringlet__w32(r->mem, RINGLET__STATE), 1); /* before the number */
     RINGLET__ADD(ringlet__w64(r->mem, RINGLET__ATTACHMENTS), 1);
     ringlet__bell(r->mem, RINGLET__RECORDS);
     return RINGLET_OK;
@@ -423,24 +426,24 @@ static inline int ringlet_ring_open_as(ringlet_ring *r, const char *name, const 
         ringlet_ring_forget(r);
         errno = saved;
         if (error == RINGLET_CLOSED || error == RINGLET_GONE)
-            error = RINGLET_NO_RING; /* the next one comes under the same name */
+            error = RINGLET_NO_RING; /* the next run's ring has the same name */
         if ((error != RINGLET_NO_RING && error != RINGLET_ATTACHED) || (timeout_ms >= 0 && ringlet__now() >= until))
             return error;
         ringlet__pause(pause);
     }
 }
 
-/* The same, of a front-end without a name. */
+/* ringlet_ring_open_as without a name. */
 static inline int ringlet_ring_open(ringlet_ring *r, const char *name, int timeout_ms) {
     return ringlet_ring_open_as(r, name, "", timeout_ms);
 }
 
 /* ---- fragments ---- */
 
-/* The event after the last one committed or dropped, by whatever front-end of this run: where to go on. */
+/* The event after the last one that any front-end of this run has committed or dropped: continue there. */
 static inline uint64_t ringlet_ring_next(const ringlet_ring *r) { return r->next; }
 
-/* All events below it are safe: nobody will ask for them again. */
+/* All events below it are safe: the front-end may forget them. */
 static inline uint64_t ringlet_ring_safe(ringlet_ring *r) {
     return r->safe = r->mem != NULL ? ringlet__load(r, RINGLET__SAFE) : r->safe;
 }
@@ -455,7 +458,8 @@ static inline uint64_t ringlet_ring_given_up(ringlet_ring *r) {
     return r->given_up = r->mem != NULL && r->revised ? ringlet__load(r, RINGLET__GIVEN_UP) : r->given_up;
 }
 
-/* The next range that was given up, each once: 1, 0 where there is none, or an error. The ring remembers 64 of them. */
+/* Returns each range that was given up once: 1, 0 if there is no further one, or an error. The ring keeps the last
+ * 64. */
 static inline int ringlet_ring_next_given_up(ringlet_ring *r, ringlet_given_up *g) {
     memset(g, 0, sizeof *g);
     if (r->mem == NULL)
@@ -477,12 +481,12 @@ static inline int ringlet_ring_next_given_up(ringlet_ring *r, ringlet_given_up *
         g->count = (uint32_t)(why >> 32);
         if (seq == ++r->ranges && RINGLET__LOAD(ringlet__w64(r->mem, at + 24)) == seq)
             return g->from < g->to ? 1 : RINGLET_BROKEN;
-        g->missed++; /* it is being overwritten */
+        g->missed++; /* the readout unit is overwriting it */
     }
     return 0;
 }
 
-/* A place, if there is one now. */
+/* Reserves a place if there is room now. */
 static inline int ringlet__try(ringlet_ring *r, size_t size) {
     r->reserved = size;
     int error = ringlet__reading(r);
@@ -507,8 +511,8 @@ static inline int ringlet__try_again(void *ring) {
     return ringlet__try(r, r->reserved);
 }
 
-/* Gives a place for a fragment of size bytes, to be filled and committed. A full ring makes it wait, or return
- * RINGLET_FULL at once where drop is set. */
+/* Returns a place for a fragment of size bytes, which the caller fills and commits. If the ring is full, it waits; with
+ * drop it returns RINGLET_FULL at once. */
 static inline int ringlet_ring_reserve(ringlet_ring *r, size_t size, void **place) {
     if (r->mem == NULL)
         return RINGLET_CLOSED;
@@ -532,7 +536,7 @@ static inline void ringlet__header(ringlet_ring *r, uint64_t at, uint64_t event,
 }
 
 /* Hands over the first size bytes of the reserved place, as the fragment of that event. Event numbers grow:
- * RINGLET_BACK where one is below ringlet_ring_next. */
+ * RINGLET_BACK if this one is below ringlet_ring_next. */
 static inline int ringlet_ring_commit(ringlet_ring *r, uint64_t event, size_t size) {
     if (r->place == NULL || size > r->reserved)
         return RINGLET_ORDER;
@@ -546,8 +550,8 @@ static inline int ringlet_ring_commit(ringlet_ring *r, uint64_t event, size_t si
     uint64_t from = r->position;
     r->position = r->at + 16 + ((uint64_t)size + 15) / 16 * 16;
     ringlet__note(r, event + 1);
-    RINGLET__STORE(ringlet__w64(r->mem, RINGLET__WRITTEN), r->position); /* now it is the readout unit's */
-    if (RINGLET__LOAD(ringlet__w32(r->mem, RINGLET__RECORDS + 4)) != 0) { /* somebody waits: for this record? */
+    RINGLET__STORE(ringlet__w64(r->mem, RINGLET__WRITTEN), r->position); /* from here on the readout unit owns it */
+    if (RINGLET__LOAD(ringlet__w32(r->mem, RINGLET__RECORDS + 4)) != 0) { /* it sleeps: for this record? */
         uint64_t wake = RINGLET__LOAD(ringlet__w64(r->mem, RINGLET__WAKE));
         if (from < wake && wake <= r->position)
             ringlet__bell(r->mem, RINGLET__RECORDS);
@@ -556,7 +560,7 @@ static inline int ringlet_ring_commit(ringlet_ring *r, uint64_t event, size_t si
     return RINGLET_OK;
 }
 
-/* Gives the reserved place back. */
+/* Releases the reserved place. */
 static inline void ringlet_ring_cancel(ringlet_ring *r) { r->place = NULL; }
 
 /* Counts the fragment of an event as dropped. */
@@ -572,7 +576,7 @@ static inline int ringlet_ring_drop(ringlet_ring *r, uint64_t event) {
     return RINGLET_OK;
 }
 
-/* Copies a fragment into the ring. RINGLET_DROPPED: it was full, and drop is set. */
+/* Copies a fragment into the ring. RINGLET_DROPPED: the ring was full and drop is set. */
 static inline int ringlet_ring_put(ringlet_ring *r, uint64_t event, const void *data, size_t size) {
     void *place;
     int error = ringlet_ring_reserve(r, size, &place);
@@ -598,7 +602,8 @@ static inline void ringlet__shut(ringlet_ring *r) {
     ringlet_ring_forget(r);
 }
 
-/* Has the readout unit taken all, and the end? One of an earlier release says no more than that it has taken all. */
+/* Whether the readout unit has taken all and the end. A readout unit of an earlier release only tells that it has taken
+ * all. */
 static inline int ringlet__ended(void *ring) {
     ringlet_ring *r = (ringlet_ring *)ring;
     if (r->revised ? RINGLET__LOAD(ringlet__w64(r->mem, RINGLET__END)) != 0
@@ -608,9 +613,10 @@ static inline int ringlet__ended(void *ring) {
     return error == RINGLET_OK ? RINGLET_NOT_TAKEN : error;
 }
 
-/* Declares the end of this front-end's run, waits for ring.end_timeout_ms at most until the readout unit has taken what
- * is in the ring and the end, and closes the ring in any case. No fragment of this run may follow. What was taken is not
- * yet safe. RINGLET_NOT_TAKEN, RINGLET_CLOSED, RINGLET_GONE, RINGLET_REFUSED: what was not read may be lost. */
+/* Declares the end of this front-end's run, waits for ring.end_timeout_ms at most until the readout unit has taken
+ * all fragments in the ring and the end, and closes the ring in any case. No fragment of this run may follow. Taken
+ * fragments are not yet safe. RINGLET_NOT_TAKEN, RINGLET_CLOSED, RINGLET_GONE, RINGLET_REFUSED: fragments that the
+ * readout unit has not read may be lost. */
 static inline int ringlet_ring_end(ringlet_ring *r) {
     if (r->mem == NULL)
         return RINGLET_OK;
@@ -621,8 +627,8 @@ static inline int ringlet_ring_end(ringlet_ring *r) {
     return error;
 }
 
-/* Leaves the ring: this or another front-end may come back to it and go on; what was committed stays in it. After end or
- * close it does nothing. */
+/* Detaches from the ring: this or another front-end may attach again and go on; committed fragments stay in the ring.
+ * After end or close it does nothing. */
 static inline void ringlet_ring_close(ringlet_ring *r) {
     if (r->mem == NULL)
         return;

@@ -10,8 +10,8 @@
  *         error = ringlet_filter_answer(&filter, event.fragments[0].size > 100 ? RINGLET_ACCEPT : RINGLET_REJECT, 0);
  *     ringlet_filter_close(&filter);                               error: RINGLET_FILTER_END after a run
  *
- * Every event must be answered before the next one. An event that has no answer in time is kept. Start as many of these
- * programs as there is work for: each event goes to one of them. Data are valid until the next event. A filter is for one
+ * Answer every event before the next one. The builder unit keeps an event that has no answer in time. Start as many of
+ * these programs as you need: each event goes to one of them. Data are valid until the next event. A filter is for one
  * thread. The layout is docs/format/ring.md; docs/your-filter.md is the manual. */
 #ifndef RINGLET_FILTER_H
 #define RINGLET_FILTER_H
@@ -24,7 +24,7 @@ enum {
     RINGLET_FILTER_END = 1,     /* the run has ended */
     RINGLET_FILTER_NONE = -1,   /* no builder unit has a place in time */
     RINGLET_FILTER_ORDER = -2,  /* answer each event once, before the next one */
-    RINGLET_FILTER_BROKEN = -3, /* what stands in the memory cannot be */
+    RINGLET_FILTER_BROKEN = -3, /* the memory holds wrong data */
     RINGLET_FILTER_SYSTEM = -4  /* a call of the system failed: errno */
 };
 
@@ -38,7 +38,7 @@ typedef struct {
 } ringlet_fragment;
 
 typedef struct {
-    uint64_t number, mep; /* of the event, of the MEP that it is in */
+    uint64_t number, mep; /* number of the event, and of its MEP */
     uint32_t run;
     int sources;
     const ringlet_fragment *fragments; /* by rising source */
@@ -51,9 +51,9 @@ typedef struct {
 } ringlet_f__packet;
 
 typedef struct {
-    /* to be read */
+    /* read these */
     uint64_t judged, dismissed; /* answers; how often the builder unit took the place away, or was gone */
-    /* of this header alone */
+    /* for this header alone */
     char name[128];
     ringlet_ring answers;
     ringlet_output events;
@@ -76,7 +76,7 @@ static inline const char *ringlet_filter_error(int error) {
     }
 }
 
-/* The fragment of a source; NULL: the event has none of it. */
+/* The fragment of a source; NULL if the event has none. */
 static inline const ringlet_fragment *ringlet_event_fragment(const ringlet_event *e, uint16_t source) {
     for (int i = 0; i < e->sources; i++)
         if (e->fragments[i].source == source)
@@ -92,11 +92,11 @@ static inline void ringlet_f__leave(ringlet_filter *f) {
     f->open = f->lost = f->out = 0, f->place = f->mep.events = 0;
 }
 
-/* Attaches to the ring of answers, to which nobody ever was: a worker's place serves one process. */
+/* Attaches to the ring of answers. No process was attached before, since a worker's place serves one process. */
 static inline int ringlet_f__ring(ringlet_ring *r, const char *path) {
     memset(r, 0, sizeof *r);
     r->timeout_ms = -1;
-    r->any_order = 1; /* MEPs come as they are given out */
+    r->any_order = 1; /* MEPs come in any order */
     int error = ringlet__map_ring(r, path);
     if (error == RINGLET_OK)
         error = RINGLET__LOAD(ringlet__w64(r->mem, RINGLET__ATTACHMENTS)) ? RINGLET_ATTACHED : ringlet__attach(r, "");
@@ -105,7 +105,7 @@ static inline int ringlet_f__ring(ringlet_ring *r, const char *path) {
     return error;
 }
 
-/* Takes that worker's place. 0: it is taken, or just going. */
+/* Takes the place of a worker. 0: another process has it, or it is being removed. */
 static inline int ringlet_f__take(ringlet_filter *f, uint64_t lane) {
     char path[256];
     unsigned number = (unsigned)(lane >> 32), builder = (unsigned)lane;
@@ -119,8 +119,8 @@ static inline int ringlet_f__take(ringlet_filter *f, uint64_t lane) {
     return 0;
 }
 
-/* The lowest place of a worker above the last one; UINT64_MAX: there is none. Low numbers first: so all builder units
- * get processes. */
+/* The lowest place of a worker above last; UINT64_MAX if there is none. Processes take low numbers first, so that all
+ * builder units get some. */
 static inline uint64_t ringlet_f__lane(const ringlet_filter *f, uint64_t last) {
     uint64_t found = UINT64_MAX;
     char want[160];
@@ -146,7 +146,7 @@ static inline int ringlet_f__open(ringlet_filter *f, int timeout_ms) {
     int64_t until = ringlet__now() + timeout_ms;
     for (int waited = 0;; waited = 1) {
         if (waited && ringlet_f__lane(f, UINT64_MAX) != UINT64_MAX)
-            ringlet__pause(200); /* a run begins: its builder units make their workers' places one after the other */
+            ringlet__pause(200); /* the run begins: its builder units make their workers' places one after the other */
         for (uint64_t lane = ringlet_f__lane(f, UINT64_MAX); lane != UINT64_MAX; lane = ringlet_f__lane(f, lane))
             if (ringlet_f__take(f, lane))
                 return RINGLET_FILTER_OK;
@@ -169,7 +169,7 @@ static inline int ringlet_filter_open(ringlet_filter *f, const char *name, int t
     return ringlet_f__open(f, timeout_ms);
 }
 
-/* Leaves the place. Twice is once. */
+/* Gives the place back. May be called twice. */
 static inline void ringlet_filter_close(ringlet_filter *f) {
     ringlet_f__leave(f);
     free(f->packets), free(f->fragments);
@@ -219,7 +219,7 @@ static inline int ringlet_f__parse(ringlet_filter *f) {
     return RINGLET_FILTER_OK;
 }
 
-/* Gets the next MEP, from another place if this one was taken away. */
+/* Reads the next MEP; if the builder unit has taken the place away, from another place. */
 static inline int ringlet_f__more(ringlet_filter *f) {
     for (;;) {
         int error = RINGLET_OUTPUT_GONE;
@@ -240,7 +240,7 @@ static inline int ringlet_f__more(ringlet_filter *f) {
     }
 }
 
-/* Gives the next event, and waits for it as long as the builder unit lives. */
+/* Returns the next event, and waits for it as long as the builder unit lives. */
 static inline int ringlet_filter_next(ringlet_filter *f, ringlet_event *e) {
     if (f->out)
         return RINGLET_FILTER_ORDER;
@@ -266,7 +266,7 @@ static inline int ringlet_filter_next(ringlet_filter *f, ringlet_event *e) {
     return RINGLET_FILTER_OK;
 }
 
-/* Answers the event at hand. bits: 16 of one's own, which go with the decision. */
+/* Answers the current event. bits: 16 bits of your choice, which travel with the decision. */
 static inline int ringlet_filter_answer(ringlet_filter *f, int decision, uint16_t bits) {
     unsigned char b[16] = {0};
     uint64_t number = f->number & ((UINT64_C(1) << 48) - 1);
@@ -284,7 +284,7 @@ static inline int ringlet_filter_answer(ringlet_filter *f, int decision, uint16_
     memcpy(b + 14, &seal, 2);
     int error = ringlet_ring_put(&f->answers, f->number, b, sizeof b);
     if (error == RINGLET_CLOSED || error == RINGLET_GONE || error == RINGLET_REFUSED)
-        f->lost = 1; /* too slow, or the run is over: nobody waits for the answer */
+        f->lost = 1; /* too slow, or the run is over: the builder unit does not wait for the answer */
     else if (error)
         return error == RINGLET_SYSTEM ? RINGLET_FILTER_SYSTEM : RINGLET_FILTER_BROKEN;
     return RINGLET_FILTER_OK;

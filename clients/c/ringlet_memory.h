@@ -14,15 +14,15 @@
  *         error = ringlet_door_add(&door, segment, 0, 1, &before);
  *     ringlet_door_close(&door);
  *
- * These calls wait until the transfer is over. Whoever wants many under way prepares requests about the bytes of
- * door.data, starts all that are prepared by one store, and waits for each, or looks:
+ * These calls wait until the transfer is over. For many transfers at a time, prepare requests about the bytes of
+ * door.data, start all of them by one store, and wait for each or poll it:
  *
  *     ringlet_request r = {.operation = RINGLET_WRITE, .segment = segment, .remote = 4096, .local = 0, .length = 64};
- *     error = ringlet_door_prepare(&door, &r, &ticket);                     up to 1024 under way, else it waits
+ *     error = ringlet_door_prepare(&door, &r, &ticket);                     waits if 1024 are under way
  *     ringlet_door_start(&door);
  *     error = ringlet_door_wait(&door, ticket, 1000, &result);
  *
- * Functions return RINGLET_OK or another number; ringlet_door_error puts it into words. A gateway is for one thread.
+ * Functions return RINGLET_OK or another number; ringlet_door_error gives its text. A gateway is for one thread.
  * After a fork the child calls ringlet_door_forget. The layout is docs/format/door.md, the manual docs/memory.md. */
 #ifndef RINGLET_MEMORY_H
 #define RINGLET_MEMORY_H
@@ -31,16 +31,16 @@
 
 enum {
     RINGLET_DOOR_REFUSED = 1,  /* the transfer was not done: door.cause says why */
-    RINGLET_DOOR_UNKNOWN = 2,  /* nobody knows whether it was done: door.cause */
-    RINGLET_DOOR_PARTIAL = 3,  /* refused, and some bytes may be in place: door.cause */
-    RINGLET_DOOR_TIMEOUT = 4,  /* it is still under way: wait again */
+    RINGLET_DOOR_UNKNOWN = 2,  /* it is not known whether the transfer was done: door.cause says why */
+    RINGLET_DOOR_PARTIAL = 3,  /* refused, and some bytes may be in place: door.cause says why */
+    RINGLET_DOOR_TIMEOUT = 4,  /* the transfer is still under way: wait again */
     RINGLET_DOOR_NONE = -21,   /* no gateway of that name is free in time */
     RINGLET_DOOR_CLOSED = -22, /* the gateway was closed: open another one */
-    RINGLET_DOOR_SHUT = -23,   /* the gateway was closed, since what this program wrote to it cannot be */
+    RINGLET_DOOR_SHUT = -23,   /* the member has closed the gateway, since this program wrote wrong data to it */
     RINGLET_DOOR_GONE = -24,   /* the process that opened the gateway has died */
-    RINGLET_DOOR_TICKET = -25, /* the result of that ticket is gone: 1024 others were prepared since */
-    RINGLET_DOOR_LENGTH = -26, /* the data area is smaller than that */
-    RINGLET_DOOR_BROKEN = -27  /* what stands there is no gateway of this version */
+    RINGLET_DOOR_TICKET = -25, /* the result of that ticket is overwritten: 1024 others were prepared since */
+    RINGLET_DOOR_LENGTH = -26, /* the data area is smaller than the transfer */
+    RINGLET_DOOR_BROKEN = -27  /* the memory is no gateway of this version */
 };
 
 enum { /* operations */
@@ -50,12 +50,13 @@ enum { /* operations */
 enum { RINGLET_LIST = 1, RINGLET_NOTICE = 2, RINGLET_ALONE = 4 }; /* flags */
 
 typedef struct {
-    uint8_t operation, flags, context; /* context: 0 to 15; in order within one */
+    uint8_t operation, flags, context; /* context: 0 to 15; requests of one context are done in order */
     uint32_t segment;
     uint64_t remote;        /* offset in the segment */
-    uint32_t local, length; /* in door.data; with RINGLET_LIST so many ringlet_piece there */
-    uint64_t a, b;          /* what to add; the new word; the word expected, the new one; notices known */
-    uint32_t time_ms;       /* how long it may take; 0: as long as the member lets it, a wait for ever */
+    uint32_t local, length; /* range in door.data; with RINGLET_LIST, length is the number of ringlet_piece at local */
+    uint64_t a, b;          /* add: the summand; swap: the new word; compare: the expected and the new word; wait: the
+                               notices known */
+    uint32_t time_ms;       /* most time it may take; 0: the member's limit, and for a wait no limit */
 } ringlet_request;
 
 typedef struct {
@@ -64,11 +65,11 @@ typedef struct {
 } ringlet_piece;
 
 typedef struct {
-    /* to be read */
-    unsigned char *data; /* what transfers are about; calls that copy use its last 4096 bytes */
-    uint64_t size;       /* of it, bytes */
+    /* read these */
+    unsigned char *data; /* the data area of transfers; calls that copy use its last 4096 bytes */
+    uint64_t size;       /* of data, bytes */
     uint8_t cause;       /* why the last transfer was not done: docs/format/door.md */
-    /* of this header alone */
+    /* for this header alone */
     unsigned char *mem;
     size_t mapped;
     uint64_t prepared, started;
@@ -130,7 +131,7 @@ static inline int ringlet_d__state(const ringlet_door *d) {
 
 /* ---- opening ---- */
 
-/* Leaves without a word: for the child of a fork, and where opening failed. */
+/* Unmaps the gateway without telling the member: for the child of a fork, and after a failed open. */
 static inline void ringlet_door_forget(ringlet_door *d) {
     if (d->mem == NULL)
         return;
@@ -164,7 +165,7 @@ static inline int ringlet_d__attach(ringlet_door *d) {
     case 1: return RINGLET_ATTACHED;
     default: return RINGLET_SYSTEM;
     }
-    /* A gateway serves one client: of one that has left, it is about to be made anew. */
+    /* A gateway serves one client. If that has left, the member is about to make a new one. */
     if (RINGLET__LOAD(ringlet__w64(d->mem, RINGLET_D__ATTACHED)) != 0 || ringlet_d__state(d) != RINGLET_OK)
         return RINGLET_NO_RING;
     RINGLET__STORE(ringlet__w64(d->mem, RINGLET_D__PID), (uint64_t)getpid());
@@ -174,7 +175,7 @@ static inline int ringlet_d__attach(ringlet_door *d) {
     return RINGLET_OK;
 }
 
-/* Takes a free gateway: NAME in /dev/shm, of which a member may have opened several, or the path of one. Waits up to
+/* Takes a free gateway: NAME in /dev/shm, of which the member may have opened several, or a path. Waits up to
  * timeout_ms (-1: for ever). After an error there is nothing to close. */
 static inline int ringlet_door_open(ringlet_door *d, const char *name, int timeout_ms) {
     int64_t until = ringlet__now() + timeout_ms;
@@ -200,7 +201,7 @@ static inline int ringlet_door_open(ringlet_door *d, const char *name, int timeo
     }
 }
 
-/* Leaves the gateway. What is under way ends. Twice is once. */
+/* Detaches from the gateway, which ends the transfers under way. May be called twice. */
 static inline void ringlet_door_close(ringlet_door *d) {
     if (d->mem == NULL)
         return;
@@ -211,7 +212,7 @@ static inline void ringlet_door_close(ringlet_door *d) {
 
 /* ---- many at a time ---- */
 
-/* Looks whether a transfer is over: RINGLET_DOOR_TIMEOUT if not. */
+/* Polls a transfer: RINGLET_DOOR_TIMEOUT if it is under way. */
 static inline int ringlet_door_poll(ringlet_door *d, uint64_t ticket, uint64_t *result) {
     size_t at = RINGLET_D__WORDS + ticket % 1024 * 16;
     uint64_t w = RINGLET__ACQUIRE(ringlet__w64(d->mem, at + 8));
@@ -228,7 +229,7 @@ static inline int ringlet_door_poll(ringlet_door *d, uint64_t ticket, uint64_t *
     }
 }
 
-/* Starts all that is prepared. */
+/* Starts all prepared requests. */
 static inline void ringlet_door_start(ringlet_door *d) {
     uint64_t from = d->started;
     if (d->mem == NULL || from == d->prepared)
@@ -273,7 +274,7 @@ static inline int ringlet_door_wait(ringlet_door *d, uint64_t ticket, int timeou
     return error;
 }
 
-/* Prepares a transfer; ringlet_door_start starts it. It waits while the one of 1024 requests before is under way. */
+/* Prepares a transfer; ringlet_door_start starts it. It waits while the request 1024 before this one is under way. */
 static inline int ringlet_door_prepare(ringlet_door *d, const ringlet_request *r, uint64_t *ticket) {
     if (d->mem == NULL)
         return RINGLET_DOOR_CLOSED;
@@ -312,7 +313,7 @@ static inline ringlet_request ringlet_d__request(uint8_t operation) {
     return r;
 }
 
-/* Carries one request out, and waits for its end. */
+/* Executes one request and waits for its end. */
 static inline int ringlet_door_do(ringlet_door *d, const ringlet_request *r, uint64_t *result) {
     uint64_t ticket;
     int error = ringlet_door_prepare(d, r, &ticket);
@@ -333,7 +334,7 @@ static inline int ringlet_door_import(ringlet_door *d, const char *name, uint32_
     return error;
 }
 
-/* Gives a segment back. */
+/* Releases an imported segment. */
 static inline int ringlet_door_leave(ringlet_door *d, uint32_t segment) {
     ringlet_request r = ringlet_d__request(RINGLET_LEAVE);
     r.segment = segment;
@@ -373,21 +374,21 @@ static inline int ringlet_door_get(ringlet_door *d, uint32_t segment, uint64_t o
     return error;
 }
 
-/* Adds to a word of 8 bytes in one step. */
+/* Adds to a word of 8 bytes atomically. */
 static inline int ringlet_door_add(ringlet_door *d, uint32_t segment, uint64_t off, uint64_t delta, uint64_t *before) {
     ringlet_request r = ringlet_d__request(RINGLET_ADD);
     r.segment = segment, r.remote = off, r.a = delta;
     return ringlet_door_do(d, &r, before);
 }
 
-/* Puts a word in the place of another. */
+/* Replaces a word. */
 static inline int ringlet_door_swap(ringlet_door *d, uint32_t segment, uint64_t off, uint64_t word, uint64_t *before) {
     ringlet_request r = ringlet_d__request(RINGLET_SWAP);
     r.segment = segment, r.remote = off, r.a = word;
     return ringlet_door_do(d, &r, before);
 }
 
-/* Puts a word in the place of another if that is as expected: it was, if *before is. */
+/* Replaces a word if it equals expected: it has if *before equals expected. */
 static inline int ringlet_door_compare_and_swap(ringlet_door *d, uint32_t segment, uint64_t off, uint64_t expected,
                                                 uint64_t word, uint64_t *before) {
     ringlet_request r = ringlet_d__request(RINGLET_COMPARE);
@@ -395,14 +396,14 @@ static inline int ringlet_door_compare_and_swap(ringlet_door *d, uint32_t segmen
     return ringlet_door_do(d, &r, before);
 }
 
-/* Counts a notice at the page of an offset, and wakes who waits there. */
+/* Counts a notice at the page of an offset, and wakes the processes that wait there. */
 static inline int ringlet_door_notify(ringlet_door *d, uint32_t segment, uint64_t off, uint64_t *notices) {
     ringlet_request r = ringlet_d__request(RINGLET_NOTIFY);
     r.segment = segment, r.remote = off;
     return ringlet_door_do(d, &r, notices);
 }
 
-/* Waits until the page of an offset has had more notices than *known, and says how many; time_ms 0: for ever. */
+/* Waits until the page of an offset has had more notices than *known, and stores their number; time_ms 0: for ever. */
 static inline int ringlet_door_await(ringlet_door *d, uint32_t segment, uint64_t off, uint32_t time_ms,
                                      uint64_t *known) {
     ringlet_request r = ringlet_d__request(RINGLET_WAIT);
@@ -414,7 +415,7 @@ static inline int ringlet_door_await(ringlet_door *d, uint32_t segment, uint64_t
     return error;
 }
 
-/* Waits until everything before it in a context is over, and tells of writes to combining pages. */
+/* Waits until all earlier requests of a context are over, and returns the errors of writes to combining pages. */
 static inline int ringlet_door_fence(ringlet_door *d, uint32_t segment, uint8_t context) {
     ringlet_request r = ringlet_d__request(RINGLET_FENCE);
     r.segment = segment, r.context = context;

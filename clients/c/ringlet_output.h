@@ -10,9 +10,9 @@
  *         ...                                                                 mep.data, mep.size: until the next call
  *     ringlet_output_close(&out);                                             error: RINGLET_OUTPUT_END after a run
  *
- * A run with --output buffer:filter has an output for each builder unit: ringlet-filter-0, ringlet-filter-1, ... A reader
- * that may lose is not waited for: next returns RINGLET_OUTPUT_LOST where MEPs were overwritten before they were read,
- * says in mep.lost how many, and goes on with the next call. An output is for one thread. */
+ * A run with --output buffer:filter has an output for each builder unit: ringlet-filter-0, ringlet-filter-1, ... The
+ * builder unit does not wait for a reader with may_lose: if it has overwritten MEPs before they were read, next returns
+ * RINGLET_OUTPUT_LOST with their number in mep.lost; call next again. An output is for one thread. */
 #ifndef RINGLET_OUTPUT_H
 #define RINGLET_OUTPUT_H
 
@@ -21,39 +21,39 @@
 
 enum {
     RINGLET_OUTPUT_OK = 0,
-    RINGLET_OUTPUT_END = 1,       /* the run has ended, and everything was given out */
+    RINGLET_OUTPUT_END = 1,       /* the run has ended, and next has returned all MEPs */
     RINGLET_OUTPUT_LOST = 2,      /* MEPs were overwritten before they were read: call again */
     RINGLET_OUTPUT_TIMEOUT = 3,   /* nothing came in time: call again */
     RINGLET_OUTPUT_NONE = -1,     /* no builder unit has made the output in time */
     RINGLET_OUTPUT_GONE = -2,     /* the builder unit has ended without marking the end of the run */
-    RINGLET_OUTPUT_DETACHED = -3, /* the builder unit has taken this reader for dead */
-    RINGLET_OUTPUT_READERS = -4,  /* 16 readers are there */
+    RINGLET_OUTPUT_DETACHED = -3, /* the builder unit took this reader for dead and has detached it */
+    RINGLET_OUTPUT_READERS = -4,  /* the output has 16 readers already */
     RINGLET_OUTPUT_VERSION = -5,  /* the layout is of another version: take a client and a builder unit of one release */
     RINGLET_OUTPUT_SHARING = -6,  /* a reader that shares MEPs with others may not lose any */
-    RINGLET_OUTPUT_BROKEN = -7,   /* what stands there cannot be */
+    RINGLET_OUTPUT_BROKEN = -7,   /* the memory holds wrong data */
     RINGLET_OUTPUT_SYSTEM = -8    /* a call of the system failed: errno */
 };
 
 typedef struct {
-    const unsigned char *data; /* the MEP, docs/format/mep.md; NULL of one that is superseded */
+    const unsigned char *data; /* the MEP, docs/format/mep.md; NULL if it is superseded */
     uint64_t size;             /* bytes */
     uint64_t mep, first_event; /* number of the MEP, event id of its first event */
     uint32_t events, attempt;  /* of several attempts at a MEP the highest counts */
     uint32_t run;
-    int superseded;            /* the MEP does not count in that attempt: another builder unit delivers it */
+    int superseded;            /* this attempt does not count: another builder unit delivers the MEP */
     uint64_t lost;             /* with RINGLET_OUTPUT_LOST: how many */
 } ringlet_mep;
 
 typedef struct {
-    /* to be read */
+    /* read this */
     uint64_t lost; /* MEPs that were overwritten before they were read */
-    /* of this header alone */
+    /* for this header alone */
     unsigned char *mem, *annex, *copy;
     uint64_t capacity, copy_size, position, held, given, acked;
     size_t size, annex_size, place;
     uint32_t mode, ordinal;
     int fd, may_lose, synced, padded, jumped, out;
-    const unsigned char *data; /* of the entry at hand */
+    const unsigned char *data; /* of the current entry */
     uint64_t length;
     uint32_t type;
 } ringlet_output;
@@ -93,7 +93,7 @@ static inline void ringlet_o__tail(ringlet_output *o, uint64_t tail) {
 }
 /* ---- opening ---- */
 
-/* What an error at a segment is called here. */
+/* The error of this header for an error of a segment. */
 static inline int ringlet_o__error(int error) {
     return error == RINGLET_NO_RING ? RINGLET_OUTPUT_NONE : error == RINGLET_SYSTEM ? RINGLET_OUTPUT_SYSTEM
                                                                                     : RINGLET_OUTPUT_BROKEN;
@@ -165,7 +165,7 @@ static inline int ringlet_o__join(ringlet_output *o) {
     return RINGLET_OUTPUT_READERS;
 }
 
-/* Leaves the output. Twice is once. */
+/* Detaches from the output. May be called twice. */
 static inline void ringlet_output_close(ringlet_output *o) {
     if (o->place) {
         uint64_t gone = RINGLET__LOAD(ringlet__w64(o->mem, RINGLET_O__GONE));
@@ -188,8 +188,8 @@ static inline void ringlet_output_close(ringlet_output *o) {
     o->mem = o->annex = o->copy = NULL, o->place = 0, o->fd = -1;
 }
 
-/* Attaches to the output of that name in /dev/shm, or at that path. timeout_ms: how long to wait until a builder unit has
- * made it; -1 waits for ever. */
+/* Attaches to the output of that name in /dev/shm, or at that path. timeout_ms: how long to wait until a builder
+ * unit has made it; -1 waits for ever. */
 static inline int ringlet_output_open(ringlet_output *o, const char *name, int may_lose, int timeout_ms) {
     char path[4096];
     int64_t until = ringlet__now() + timeout_ms;
@@ -211,7 +211,7 @@ static inline int ringlet_output_open(ringlet_output *o, const char *name, int m
 
 typedef struct { uint32_t length, type, stride, ordinal; } ringlet_o__header;
 
-/* Something of what may have been overwritten was read: was it? */
+/* Whether the builder unit has overwritten the entry that was just read. */
 static inline int ringlet_o__overtaken(ringlet_output *o) {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     return o->may_lose && RINGLET__LOAD(ringlet__w64(o->mem, RINGLET_O__FLOOR)) > o->position;
@@ -237,7 +237,7 @@ static inline int ringlet_o__look(ringlet_output *o, uint64_t head, ringlet_o__h
     return 0;
 }
 
-/* Copies for a reader that may lose. */
+/* Copies the entry for a reader with may_lose, since the builder unit may overwrite it. */
 static inline int ringlet_o__copy(ringlet_output *o) {
     if (o->length > o->copy_size) {
         unsigned char *more = (unsigned char *)realloc(o->copy, o->length);
@@ -258,7 +258,7 @@ static inline int ringlet_o__miss(ringlet_output *o, uint32_t ordinal) {
     return RINGLET_OUTPUT_LOST;
 }
 
-/* One look: OK, LOST, BROKEN, SYSTEM, or TIMEOUT where there is nothing. */
+/* Looks for an entry once: OK, LOST, BROKEN, SYSTEM, or TIMEOUT if there is none. */
 static inline int ringlet_o__poll(ringlet_output *o) {
     for (;;) {
         ringlet_o__header h = {0, 0, 0, 0};
@@ -277,7 +277,7 @@ static inline int ringlet_o__poll(ringlet_output *o) {
             ringlet_o__tail(o, at); /* before the claim */
         int broken = ringlet_o__look(o, head, &h);
         if (o->mode == 2 && RINGLET__LOAD(ringlet__w64(o->mem, RINGLET_O__NEXT)) != at)
-            continue; /* another was faster */
+            continue; /* another reader has claimed it */
         int pad = h.type == UINT32_MAX, failed = 0;
         if (o->may_lose && !broken && !pad && !ringlet_o__overtaken(o))
             failed = ringlet_o__copy(o);
@@ -309,7 +309,7 @@ static inline int ringlet_o__poll(ringlet_output *o) {
     }
 }
 
-/* One look and the end: TIMEOUT where there is nothing yet. */
+/* Looks for an entry and for the end of the run: TIMEOUT if there is neither. */
 static inline int ringlet_o__look_once(void *output) {
     ringlet_output *o = (ringlet_output *)output;
     if (RINGLET__LOAD(ringlet__w32(o->mem, o->place)) != (o->may_lose ? RINGLET_O__MAY_LOSE : RINGLET_O__ACTIVE))
@@ -328,8 +328,8 @@ static inline int ringlet_o__gone(void *output) {
     return RINGLET_OUTPUT_GONE;
 }
 
-/* Gives the MEP that it gave before back to the builder unit, and gives the next one. timeout_ms: how long to wait for it;
- * -1 waits as long as the builder unit lives. */
+/* Releases the MEP that it returned before, and returns the next one. timeout_ms: how long to wait for it; -1 waits as
+ * long as the builder unit lives. */
 static inline int ringlet_output_next(ringlet_output *o, ringlet_mep *m, int timeout_ms) {
     memset(m, 0, sizeof *m);
     if (o->out) {

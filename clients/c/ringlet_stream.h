@@ -1,4 +1,4 @@
-/* ringlet_stream.h: fragments of a front-end to a readout unit of Ringlet over a stream, tcp:host:port or unix:path.
+/* ringlet_stream.h: a front-end sends fragments to a readout unit of Ringlet over a stream, tcp:host:port or unix:path.
  *
  * C11 or C++17 and later, gcc or clang, Linux, 64-bit little-endian. One header, no library: include it before any other
  * header, or define _GNU_SOURCE.
@@ -10,14 +10,15 @@
  *     for (uint64_t event = s.next; !error && ...; event++)
  *         error = ringlet_stream_send(&s, event, data, size);
  *     if (!error)
- *         error = ringlet_stream_close(&s, 30000);            the end of the run is taken, and all is safe or given up
+ *         error = ringlet_stream_close(&s, 30000);            wait until the end is taken, and all is safe or given up
  *     if (error)
  *         fprintf(stderr, "%s\n", ringlet_stream_error(&s));
- *     ringlet_stream_abort(&s);                               frees what close has not; twice is once
+ *     ringlet_stream_abort(&s);                               frees the memory; may be called twice
  *
- * The stream keeps what is not safe. When the connection breaks, it connects again and sends what is not there. It has
- * no thread of its own: it works within these calls, so a front-end that sends nothing for a while calls
- * ringlet_stream_poll. A stream is for one thread. The bytes are docs/format/frames.md, the manual docs/clients.md. */
+ * The stream keeps fragments that are not safe. When the connection breaks, it connects again and sends those that the
+ * readout unit does not have. It has no thread: it works within these calls, so a front-end that sends nothing for a
+ * while must call ringlet_stream_poll. A stream is for one thread. The bytes are docs/format/frames.md, the manual
+ * docs/clients.md. */
 #ifndef RINGLET_STREAM_H
 #define RINGLET_STREAM_H
 
@@ -50,62 +51,62 @@
 
 enum {
     RINGLET_STREAM_OK = 0,
-    RINGLET_STREAM_GAVE_UP = 1,    /* close: the end was taken, and fragments that were sent are in no file of the run */
-    RINGLET_STREAM_SETTINGS = -1,  /* the address or a setting cannot be */
+    RINGLET_STREAM_GAVE_UP = 1,    /* close: the end was taken, but some sent fragments are in no file of the run */
+    RINGLET_STREAM_SETTINGS = -1,  /* the address or a setting is wrong */
     RINGLET_STREAM_TIMEOUT = -2,   /* open: no readout unit has accepted in time */
     RINGLET_STREAM_REFUSED = -3,   /* the readout unit refuses this front-end, for good */
     RINGLET_STREAM_ORDER = -4,     /* event numbers must grow, from s.next on */
     RINGLET_STREAM_TOO_LARGE = -5, /* the fragment is larger than Ringlet takes */
-    RINGLET_STREAM_FULL = -6,      /* send: nothing became safe in time, so there is no room; try again */
-    RINGLET_STREAM_NOT_SAFE = -7,  /* close: not all is known to be safe, or the end was not taken */
+    RINGLET_STREAM_FULL = -6,      /* send: no kept fragment became safe in time, so there is no room; try again */
+    RINGLET_STREAM_NOT_SAFE = -7,  /* close: some fragments are not known to be safe, or the end was not taken */
     RINGLET_STREAM_CLOSED = -8,    /* the stream is closed */
     RINGLET_STREAM_SYSTEM = -9     /* a call of the system failed */
 };
 
-/* Events from one up to another of which fragments that this front-end sent are in no file of the run. */
+/* A range of events; fragments that this front-end sent for them are in no file of the run. */
 typedef struct {
     uint64_t from, to;    /* to: the first event behind them */
     uint32_t reason;      /* 1 late, 2 repeated, 3 backwards, 4 a wild number, 5 left over at the end */
     uint32_t count;       /* of fragments; 0: not counted */
-    const char *sentence; /* why, in words; until the function that is told returns */
+    const char *sentence; /* the reason as text; valid until the callback given_up returns */
 } ringlet_stream_given_up;
 
-/* ringlet_stream_defaults, all zero, is right for most. */
+/* The settings of a stream. ringlet_stream_defaults, all zero, suits most front-ends. */
 typedef struct {
     const char *name; /* of this front-end, for logs and reports, at most 64 bytes */
-    int source;       /* id of the source, with has_source; else whichever the input has */
+    int source;       /* id of the source, with has_source; without it, the input's */
     int has_source;
     int type;         /* type of the fragments' banks; 0: 51 (TestDet) */
     uint64_t run;     /* number of the run; 0: any */
     size_t keep;      /* bytes that are kept until they are safe, with 20 for each fragment; 0: 64 MiB */
     int unchecked;    /* no checksum is sent */
     size_t batch;     /* bytes that are gathered before they are sent; 0: each fragment is sent at once */
-    void (*given_up)(void *context, const ringlet_stream_given_up *what); /* is told; may be NULL */
+    void (*given_up)(void *context, const ringlet_stream_given_up *what); /* called for each range; may be NULL */
     void *context;
-    const char *secret; /* file with the secret that an input tcp: asks for, as its ?secret=FILE; NULL: that of the
-                           environment variable RINGLET_SECRET_FILE, or none */
+    const char *secret; /* file with the secret that an input tcp: with ?secret=FILE asks for; NULL: the file that the
+                           environment variable RINGLET_SECRET_FILE names, or none */
 } ringlet_stream_settings;
 
 typedef struct {
-    /* to be set after open */
+    /* set this after open */
     int timeout_ms; /* how long send waits for room; -1 after open: for ever */
-    /* to be read */
-    uint64_t next;     /* all events below were there when the stream was last connected: where a newcomer begins */
+    /* read these */
+    uint64_t next;     /* Ringlet had all events below at the last connect: a restarted front-end begins here */
     uint64_t safe;     /* all events below are safe, or given up */
-    uint64_t run;      /* number of the run; 0: Ringlet did not say */
+    uint64_t run;      /* number of the run; 0: unknown */
     uint64_t given_up; /* fragments that were given up */
     uint64_t connected; /* how often the stream was accepted */
     uint32_t largest;  /* bytes of the largest fragment that Ringlet takes */
     int end_taken;     /* Ringlet has taken the end of the run */
-    /* of this header alone */
+    /* for this header alone */
     ringlet_stream_settings set;
-    char address[256], why[1024], gave[400]; /* gave: the first that was given up */
-    unsigned char hello[128 + 36], secret[256], in[32 + 512], *mem; /* hello: and the proof behind it */
+    char address[256], why[1024], gave[400]; /* gave: text about the first range that was given up */
+    unsigned char hello[128 + 36], secret[256], in[32 + 512], *mem; /* hello: with the proof behind it */
     size_t hello_size, to_greet, secret_size, greeted, got, looked;
     uint64_t tail, sent, head, last, end; /* tail ≤ sent ≤ head: positions in mem, at their remainder by set.keep */
-    struct { uint64_t from, behind; } lost[64]; /* given up whole: nothing of these events is awaited */
+    struct { uint64_t from, behind; } lost[64]; /* all fragments were given up: close does not wait for these events */
     int losts;
-    int64_t until, again;                 /* of the step under way; of the next attempt */
+    int64_t until, again;                 /* deadline of the current step; time of the next attempt */
     int fd, state, pause, error, turn, closing;
     uint32_t crc[8][256];
 } ringlet_stream;
@@ -119,7 +120,7 @@ static inline ringlet_stream_settings ringlet_stream_defaults(void) {
 /* Why the last call failed, or the connection is broken. */
 static inline const char *ringlet_stream_error(const ringlet_stream *s) { return s->why; }
 
-/* ---- what only this header uses ---- */
+/* ---- internal ---- */
 
 enum { RINGLET_ST__APART, RINGLET_ST__CONNECTING, RINGLET_ST__GREETING, RINGLET_ST__OPEN };
 enum { RINGLET_ST__HEADER = 20, RINGLET_ST__MOST = 65535, RINGLET_ST__UNCHECKED = 1, RINGLET_ST__END = 2, RINGLET_ST__TYPED = 4 };
@@ -165,7 +166,7 @@ static inline uint32_t ringlet_st__crc(const ringlet_stream *s, uint32_t c, cons
     return c;
 }
 
-/* SHA-256 of up to two pieces, as FIPS 180-4 has it. */
+/* SHA-256 (FIPS 180-4). */
 static inline uint32_t ringlet_st__turn(uint32_t x, int n) { return x >> n | x << (32 - n); }
 static inline void ringlet_st__block(uint32_t h[8], const unsigned char *b) {
     static const uint32_t k[64] = {
@@ -216,7 +217,7 @@ static inline void ringlet_st__pass(const unsigned char key[64], unsigned char p
     for (int i = 0; i < 32; i++)
         out[i] = (unsigned char)(h[i / 4] >> (24 - 8 * (i % 4)));
 }
-/* HMAC-SHA256 with the secret: of who proves, the readout unit's nonce and the hello. */
+/* HMAC-SHA256 with the secret over: the mark of the end that proves, the readout unit's nonce, the hello. */
 static inline void ringlet_st__prove(const ringlet_stream *s, const char *who, const unsigned char *nonce, unsigned char out[32]) {
     unsigned char key[64] = {0}, text[4 + 24 + sizeof s->hello], inner[32];
     if (s->secret_size > sizeof key)
@@ -234,7 +235,7 @@ static inline void ringlet_st__prove(const ringlet_stream *s, const char *who, c
 static inline int ringlet_st__secret(ringlet_stream *s, const char *address) {
     unsigned char b[259];
     const char *name = s->set.secret != NULL ? s->set.secret : getenv("RINGLET_SECRET_FILE");
-    s->set.secret = NULL; /* the caller's */
+    s->set.secret = NULL; /* the string belongs to the caller */
     if (name == NULL || name[0] == 0 || strncmp(address, "tcp:", 4) != 0)
         return 0;
     FILE *file = fopen(name, "rb");
@@ -270,7 +271,7 @@ static inline void ringlet_st__frame(const ringlet_stream *s, uint64_t position,
     *end = position + RINGLET_ST__HEADER + size;
 }
 
-/* Lets go of what is safe and was sent. A frame that the connection broke in is kept: it is sent again. */
+/* Frees frames that are safe and were sent whole. A frame in which the connection broke is kept and sent again. */
 static inline void ringlet_st__forget(ringlet_stream *s) {
     uint64_t event, end;
     while (s->tail < s->head) {
@@ -281,7 +282,8 @@ static inline void ringlet_st__forget(ringlet_stream *s) {
     }
 }
 
-/* Keeps that all fragments of a range of events were given up. Beyond the room that there is, close waits for them. */
+/* Records that all fragments of a range of events were given up. If there is no room for the range, close waits for its
+ * events. */
 static inline void ringlet_st__gave_up(ringlet_stream *s, uint64_t from, uint64_t behind) {
     for (int i = 0; i < s->losts; i++)
         if (from <= s->lost[i].behind && behind >= s->lost[i].from) { /* they overlap, or touch */
@@ -295,7 +297,7 @@ static inline void ringlet_st__gave_up(ringlet_stream *s, uint64_t from, uint64_
         s->lost[s->losts].from = from, s->lost[s->losts++].behind = behind;
 }
 
-/* The first event that was accepted and has no outcome; the end of the run if there is none. */
+/* The first event that send has accepted and that has no outcome; the end of the run if there is none. */
 static inline uint64_t ringlet_st__lacks(const ringlet_stream *s) {
     uint64_t event, end;
     for (uint64_t at = s->tail; at < s->head; at = end) {
@@ -311,7 +313,8 @@ static inline uint64_t ringlet_st__lacks(const ringlet_stream *s) {
     return s->end;
 }
 
-/* Goes back, or on, to the frame of the first event that is not there. */
+/* Moves the position of sending, back or forward, to the frame of the first event that the readout unit does not
+ * have. */
 static inline void ringlet_st__resume(ringlet_stream *s, uint64_t event) {
     uint64_t number, end;
     for (s->sent = s->tail; s->sent < s->head; s->sent = end) {
@@ -321,7 +324,7 @@ static inline void ringlet_st__resume(ringlet_stream *s, uint64_t event) {
     }
 }
 
-/* The connection is gone: the next attempt is after a pause. */
+/* Closes a broken connection, and plans the next attempt after a pause. */
 static inline void ringlet_st__lost(ringlet_stream *s) {
     if (s->fd >= 0)
         close(s->fd);
@@ -337,12 +340,12 @@ static inline int ringlet_st__socket(ringlet_stream *s, int family, const struct
     s->fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (s->fd < 0)
         return -1;
-    if (family != AF_UNIX) /* a fragment leaves at once; who wants fewer packets sets batch */
+    if (family != AF_UNIX) /* a fragment leaves at once; batch makes fewer packets */
         setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     return connect(s->fd, to, size) == 0 || errno == EINPROGRESS ? 0 : -1;
 }
 
-/* Begins to connect: one address of the host each time, in turn. */
+/* Begins to connect to one address of the host; each attempt takes the next one. */
 static inline void ringlet_st__connect(ringlet_stream *s) {
     int done = -1;
     s->until = ringlet_st__now() + 5000;
@@ -357,7 +360,7 @@ static inline void ringlet_st__connect(ringlet_stream *s) {
         struct sockaddr_un to;
         memset(&to, 0, sizeof to);
         to.sun_family = AF_UNIX;
-        memcpy(to.sun_path, s->address + 5, strlen(s->address + 5)); /* open has looked that it fits */
+        memcpy(to.sun_path, s->address + 5, strlen(s->address + 5)); /* open has checked that it fits */
         done = ringlet_st__socket(s, AF_UNIX, (const struct sockaddr *)&to, sizeof to);
     } else {
         char host[256];
@@ -393,10 +396,10 @@ static inline void ringlet_st__connect(ringlet_stream *s) {
     }
 }
 
-/* Takes the readout unit's word that the stream is accepted. */
+/* Handles the answer that the readout unit has accepted the stream. */
 static inline void ringlet_st__accepted(ringlet_stream *s, uint64_t from, uint64_t run, uint32_t largest) {
     if (s->closing && run != s->run && run != 0 && s->run != 0 && (s->end_taken || ringlet_st__lacks(s) >= s->end)) {
-        /* Another run: to declare its end is not what close was asked for. */
+        /* Another run has begun: close must not declare the end of that one. */
         s->error = ringlet_st__fail(s, RINGLET_STREAM_NOT_SAFE, "run %" PRIu64 " is over: its end at event %" PRIu64
                                     " was %staken, and events from %" PRIu64 " on are not known to be safe",
                                     s->run, s->end, s->end_taken ? "" : "not known to be ", ringlet_st__lacks(s));
@@ -413,7 +416,7 @@ static inline void ringlet_st__accepted(ringlet_stream *s, uint64_t from, uint64
     ringlet_st__resume(s, from > s->safe ? from : s->safe);
 }
 
-/* Takes the readout unit's proof that it has the secret, and says this front-end's. 0: go on. */
+/* Checks the readout unit's proof that it has the secret, and sends this front-end's proof. 0: go on. */
 static inline int ringlet_st__proven(ringlet_stream *s, const unsigned char *head, const char *sentence) {
     unsigned char want[32], wrong = 0;
     char text[65];
@@ -440,7 +443,7 @@ static inline int ringlet_st__proven(ringlet_stream *s, const unsigned char *hea
     return 0;
 }
 
-/* Takes one answer. 0: go on. */
+/* Handles one answer. 0: go on. */
 static inline int ringlet_st__answer(ringlet_stream *s, const unsigned char *head, const char *sentence) {
     uint64_t a, b = 0, most = s->last > s->next ? s->last : s->next;
     uint32_t c = 0, d = 0;
@@ -488,11 +491,11 @@ static inline int ringlet_st__answer(ringlet_stream *s, const unsigned char *hea
         if (s->closing && a == s->end)
             s->end_taken = 1;
         return 0;
-    default: return 0; /* of a later release */
+    default: return 0; /* a code of a later release */
     }
 }
 
-/* Takes what was received. 0: go on. */
+/* Receives bytes and handles the answers in them. 0: go on. */
 static inline int ringlet_st__parse(ringlet_stream *s) {
     size_t at = 0;
     while (s->got - at >= 8) {
@@ -562,7 +565,7 @@ static inline void ringlet_st__write(ringlet_stream *s) {
     }
 }
 
-/* Says hello, or what is left of it. */
+/* Sends the hello, or the rest of it. */
 static inline void ringlet_st__greet(ringlet_stream *s) {
     ssize_t n = send(s->fd, s->hello + s->greeted, s->to_greet - s->greeted, MSG_NOSIGNAL);
     if (n >= 0) {
@@ -573,7 +576,7 @@ static inline void ringlet_st__greet(ringlet_stream *s) {
     }
 }
 
-/* Goes on with the connection, and waits for it for ms at most. */
+/* Continues the work on the connection: connects, sends, receives. Waits for ms at most. */
 static inline void ringlet_st__step(ringlet_stream *s, int64_t ms) {
     int64_t now = ringlet_st__now();
     if (s->state == RINGLET_ST__APART && now >= s->again)
@@ -613,12 +616,12 @@ static inline void ringlet_st__step(ringlet_stream *s, int64_t ms) {
     }
 }
 
-/* How long a step may wait: until is when the caller's patience ends, 0 never. Below 0: it is over. */
+/* How long a step may wait, in ms: until is the caller's deadline, 0 for none. Below 0: the deadline has passed. */
 static inline int64_t ringlet_st__left(int64_t until) {
     return until == 0 ? 1000 : until - ringlet_st__now();
 }
 
-/* Puts a frame behind the others, as soon as there is room. */
+/* Queues a frame as soon as there is room. */
 static inline int ringlet_st__queue(ringlet_stream *s, uint64_t event, const void *data, size_t size, int flags, int type,
                                     int64_t until) {
     unsigned char h[RINGLET_ST__HEADER] = {0};
@@ -659,7 +662,8 @@ static inline int ringlet_st__address(const char *address) {
 
 /* ---- the stream ---- */
 
-/* Closes the stream without the end of the run. What is not safe may be lost. Twice is once. */
+/* Closes the stream without declaring the end of the run. Fragments that are not safe may be lost. May be called
+ * twice. */
 static inline void ringlet_stream_abort(ringlet_stream *s) {
     if (s->fd >= 0)
         close(s->fd);
@@ -670,8 +674,8 @@ static inline void ringlet_stream_abort(ringlet_stream *s) {
         s->error = RINGLET_STREAM_CLOSED;
 }
 
-/* Connects to a readout unit, and waits up to timeout_ms (-1: for ever) until it accepts. After an error there is nothing
- * to close. settings may be NULL. */
+/* Connects to a readout unit, and waits up to timeout_ms (-1: for ever) until it accepts. After an error there is
+ * nothing to close. settings may be NULL. */
 static inline int ringlet_stream_open(ringlet_stream *s, const char *address, const ringlet_stream_settings *settings,
                                       int timeout_ms) {
     int64_t until = timeout_ms < 0 ? 0 : ringlet_st__now() + timeout_ms;
@@ -710,12 +714,12 @@ static inline int ringlet_stream_open(ringlet_stream *s, const char *address, co
         memcpy(s->hello + 24, option, 4), memcpy(s->hello + 28, name, n);
     if (s->secret_size > 0) {
         uint16_t nonce[2] = {3, 24};
-        memcpy(s->hello + 24 + options, nonce, 4); /* and 24 bytes that are new for each connection */
+        memcpy(s->hello + 24 + options, nonce, 4); /* and 24 random bytes, new for each connection */
         options = (uint16_t)(options + 28);
         memcpy(s->hello + 16, &options, 2);
     }
     s->hello_size = 24 + (size_t)options;
-    s->set.name = NULL; /* the caller's */
+    s->set.name = NULL; /* the string belongs to the caller */
     while (s->error == 0 && s->state != RINGLET_ST__OPEN) {
         int64_t left = ringlet_st__left(until);
         if (left <= 0) {
@@ -733,7 +737,7 @@ static inline int ringlet_stream_open(ringlet_stream *s, const char *address, co
     return error;
 }
 
-/* Goes on with what is under way: sends, takes answers, connects again. It waits for that for ms at most. */
+/* Sends queued fragments, handles answers, connects again. It waits for ms at most. */
 static inline int ringlet_stream_poll(ringlet_stream *s, int ms) {
     if (s->mem == NULL || s->error != 0)
         return s->error != 0 ? s->error : (int)RINGLET_STREAM_CLOSED;
@@ -741,8 +745,8 @@ static inline int ringlet_stream_poll(ringlet_stream *s, int ms) {
     return s->error;
 }
 
-/* Sends a fragment, or keeps it until there is a connection; it copies the data. It waits while all memory has fragments
- * that are not safe. type: of this fragment's bank; -1: the stream's. */
+/* Sends a fragment, or keeps it until there is a connection; it copies the data. It waits while fragments that are not
+ * safe fill the memory. type: of this fragment's bank; -1: the stream's. */
 static inline int ringlet_stream_send_as(ringlet_stream *s, uint64_t event, const void *data, size_t size, int type) {
     if (s->mem == NULL || s->error != 0)
         return s->error != 0 ? s->error : (int)RINGLET_STREAM_CLOSED;
@@ -773,8 +777,8 @@ static inline int ringlet_stream_send(ringlet_stream *s, uint64_t event, const v
 }
 
 /* Declares the end of the run behind the last event, and waits until Ringlet has taken it and all events are safe or
- * given up: timeout_ms at most, or 30 s where that is below 0. Then the stream is closed. RINGLET_STREAM_GAVE_UP: some
- * were given up. RINGLET_STREAM_NOT_SAFE: ringlet_stream_error says from which event on fragments may be lost. */
+ * given up: timeout_ms at most, or 30 s if timeout_ms is below 0. Then the stream is closed. RINGLET_STREAM_GAVE_UP:
+ * some were given up. RINGLET_STREAM_NOT_SAFE: ringlet_stream_error says from which event on fragments may be lost. */
 static inline int ringlet_stream_close(ringlet_stream *s, int timeout_ms) {
     if (s->mem == NULL || s->error != 0)
         return s->error != 0 ? s->error : (int)RINGLET_STREAM_CLOSED;
@@ -796,7 +800,7 @@ static inline int ringlet_stream_close(ringlet_stream *s, int timeout_ms) {
         ringlet_st__step(s, left);
     }
     if (error == 0 && (error = s->error) == 0)
-        s->why[0] = 0; /* an attempt that failed before is no error of close */
+        s->why[0] = 0; /* drops the error of an earlier attempt to connect */
     if (error == 0 && s->gave[0] != 0)
         error = ringlet_st__fail(s, RINGLET_STREAM_GAVE_UP, "the end was taken; %" PRIu64 " fragments that were sent, or more, are "
                                  "in no file of the run; the first of them are those of %s", s->given_up, s->gave);

@@ -12,7 +12,7 @@ import (
 // The answers of docs/format/frames.md, version 2.
 const (
 	streamVersion  = 2
-	answerHeadSize = 24 // what an answer of version 1 has
+	answerHeadSize = 24 // bytes of an answer of version 1
 	answerRestSize = 8
 	maxSentence    = 512
 
@@ -22,7 +22,7 @@ const (
 	codeEnd      = 8
 )
 
-// answer is what a readout unit says.
+// answer is one answer of a readout unit.
 type answer struct {
 	code uint8
 	a, b uint64
@@ -30,7 +30,7 @@ type answer struct {
 	text string
 }
 
-// handshake connects, says hello, and takes what is answered.
+// handshake connects, sends the hello, proves the secret if there is one, and handles the answer.
 func (s *Stream) handshake(ctx context.Context) (conn, error) {
 	c, err := s.open(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Stream) handshake(ctx context.Context) (conn, error) {
 	return c, nil
 }
 
-// hello is what a front-end says first.
+// hello is the first message of a front-end.
 func (s *Stream) hello() []byte {
 	source, typ := s.settings.Source, s.settings.Type
 	if source == 0 {
@@ -82,14 +82,14 @@ func (s *Stream) hello() []byte {
 	return append(h, options...)
 }
 
-// onAccepted takes the answer to a hello.
+// onAccepted handles the answer that the readout unit has accepted the stream.
 func (s *Stream) onAccepted(a answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if a.b == 0 || a.b != s.runNumber { // what is not safe is sent in the new run
+	if a.b == 0 || a.b != s.runNumber { // a new run: fragments without an outcome are sent again in it
 		s.givenUpInOtherRuns = s.givenUpInOtherRuns.merge(s.givenUp.rangesBelow(s.acked))
 	}
-	s.givenUp = nil // told again
+	s.givenUp = nil // the readout unit sends the ranges of this run again
 	s.resumeEvent, s.runNumber, s.endConfirmed = a.a, a.b, false
 	s.maxFragmentSize = min(a.d, maxFragment)
 	s.attached, s.lastProgress = true, time.Now()
@@ -98,7 +98,7 @@ func (s *Stream) onAccepted(a answer) {
 	signal(s.changed)
 }
 
-// onDetached notes that the connection is gone.
+// onDetached records that the connection is broken.
 func (s *Stream) onDetached() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +106,7 @@ func (s *Stream) onDetached() {
 	signal(s.changed)
 }
 
-// readAnswer reads one. A refusal is a *StreamError.
+// readAnswer reads one answer. A refusal is a *StreamError.
 func readAnswer(r io.Reader) (answer, error) {
 	var b [answerHeadSize + answerRestSize]byte
 	if _, err := io.ReadFull(r, b[:answerHeadSize]); err != nil {
@@ -144,7 +144,7 @@ func readAnswer(r io.Reader) (answer, error) {
 	return a, nil
 }
 
-// readAnswers takes answers until the connection breaks.
+// readAnswers reads and handles answers until the connection breaks.
 func (s *Stream) readAnswers(c conn) {
 	for {
 		a, err := readAnswer(c)

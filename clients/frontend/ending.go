@@ -10,9 +10,10 @@ import (
 )
 
 // Close declares the end of the run behind the last event, and waits until the readout unit has taken it and each
-// fragment has its outcome. It returns nil if all are safe, and a *GivenUpError if some are in no file of the run. If
-// it has waited too long, the error says from which event on fragments may be lost: until ctx is over; where ctx has no
-// deadline until there was nothing new for 5 minutes, or no readout unit for one. The stream is closed in any case.
+// fragment has its outcome. It returns nil if all are safe, and a *GivenUpError if some are in no file of the run. It
+// waits until ctx is done; if ctx has no deadline, until the readout unit has told nothing new for 5 minutes, or there
+// was no readout unit for one minute. After that the error says from which event on fragments may be lost. The stream
+// is closed in any case.
 func (s *Stream) Close(ctx context.Context) error {
 	defer func() {
 		s.stop()
@@ -41,7 +42,8 @@ func (s *Stream) Close(ctx context.Context) error {
 	return s.givenUpError()
 }
 
-// await waits until something is done, which is asked with mu held. If it is in vain, the error says what may be lost.
+// await waits until done returns true; it calls done with mu held. After the time of Close, the error says which
+// fragments may be lost.
 func (s *Stream) await(ctx context.Context, hasDeadline bool, end uint64, done func() bool) error {
 	for {
 		s.mu.Lock()
@@ -77,7 +79,7 @@ func (s *Stream) await(ctx context.Context, hasDeadline bool, end uint64, done f
 	}
 }
 
-// waitLimit is until when Close waits while n fragments have no outcome, if nothing happens, and what it says then. mu
+// waitLimit returns until when Close waits if nothing more happens, and its error then; n fragments have no outcome. mu
 // is held.
 func (s *Stream) waitLimit(n int) (time.Time, error) {
 	switch {
@@ -89,7 +91,7 @@ func (s *Stream) waitLimit(n int) (time.Time, error) {
 	return s.detachedSince.Add(s.aloneTimeout), fmt.Errorf("there is no readout unit at %s:%s", s.network, s.address)
 }
 
-// allResolved tells that each fragment that was sent has its outcome, with mu held: it is safe or given up.
+// allResolved says whether each sent fragment has its outcome: it is safe or given up. mu is held.
 func (s *Stream) allResolved() bool {
 	fragments := s.fragmentCount()
 	from := s.acked
@@ -107,7 +109,7 @@ func (s *Stream) allResolved() bool {
 	return n == 0
 }
 
-// fragmentCount is how many frames are kept without the end, with mu held.
+// fragmentCount is how many frames are kept, without the frame of the run's end. mu is held.
 func (s *Stream) fragmentCount() int {
 	n := s.buffer.lastFrame - s.buffer.firstFrame
 	if s.closing && n > 0 {
@@ -116,7 +118,7 @@ func (s *Stream) fragmentCount() int {
 	return n
 }
 
-// givenUpError is what was given up of what was sent, as an error.
+// givenUpError is a *GivenUpError if fragments of this stream were given up.
 func (s *Stream) givenUpError() error {
 	if givenUp := s.GivenUp(); len(givenUp) > 0 {
 		return &GivenUpError{givenUp}
@@ -124,9 +126,9 @@ func (s *Stream) givenUpError() error {
 	return nil
 }
 
-// Leave closes the stream without declaring the end of the run: for a front-end that ends before its time. It waits
-// until the readout unit has what was sent, until ctx is over, and no longer than 5 s. The error says how much it may
-// have dropped.
+// Leave closes the stream without declaring the end of the run: for a front-end that ends before the run does. It waits
+// until the readout unit has all sent fragments, until ctx is done, and no longer than 5 s. The error says how many
+// fragments may be lost.
 func (s *Stream) Leave(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()

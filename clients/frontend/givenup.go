@@ -2,11 +2,11 @@ package frontend
 
 import "fmt"
 
-// maxGivenUp is how many ranges a stream remembers, each for its own.
+// maxGivenUp is how many ranges a stream keeps apart; givenUps.add joins further ones.
 const maxGivenUp = 256
 
-// GivenUp are fragments that were sent and are in no file of the run, and will be in none: all those of events From to
-// To, without To, or as many among them as Fragments says.
+// GivenUp is a range of events, From to To without To. Some of the fragments that were sent for them are in no file of
+// the run, and will be in none: as many as Fragments says.
 type GivenUp struct {
 	From, To  uint64
 	Fragments uint64 // 0: not counted
@@ -15,7 +15,7 @@ type GivenUp struct {
 	Missed    uint64 // of a ring: ranges before this one that were overwritten before they were read
 }
 
-// GivenUpError is what Close returns if all has its outcome, and some were given up.
+// GivenUpError is the error of Close if all fragments have their outcome and some were given up.
 type GivenUpError struct{ Ranges []GivenUp }
 
 func (e *GivenUpError) Error() string {
@@ -27,7 +27,7 @@ func (e *GivenUpError) Error() string {
 		e.Ranges[0].Sentence)
 }
 
-// GivenUp is what the readout units have given up so far of what this stream has sent.
+// GivenUp lists the fragments of this stream that the readout units have given up so far.
 func (s *Stream) GivenUp() []GivenUp {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,11 +40,11 @@ func (s *Stream) GivenUp() []GivenUp {
 	return ranges
 }
 
-// givenUps are ranges in the order in which they were told. Their number is bounded: the last one takes what does not
-// fit.
+// givenUps are ranges in the order in which they were reported, at most maxGivenUp.
 type givenUps []GivenUp
 
-// add returns them with one more.
+// add returns the list with one more range. A range that continues the last one, or for which there is no room, is
+// joined to the last one.
 func (l givenUps) add(g GivenUp) givenUps {
 	if g.From >= g.To {
 		return l
@@ -68,7 +68,7 @@ func (l givenUps) add(g GivenUp) givenUps {
 	return l
 }
 
-// merge returns both together.
+// merge returns both lists as one.
 func (l givenUps) merge(more givenUps) givenUps {
 	out := append(givenUps(nil), l...)
 	for _, g := range more {
@@ -77,7 +77,7 @@ func (l givenUps) merge(more givenUps) givenUps {
 	return out
 }
 
-// rangesBelow returns what they say of events below one.
+// rangesBelow returns the parts of the ranges that are below an event.
 func (l givenUps) rangesBelow(event uint64) (out givenUps) {
 	for _, g := range l {
 		if g.To = min(g.To, event); g.From < g.To {

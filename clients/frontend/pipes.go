@@ -31,8 +31,8 @@ func (p *pipes) SetDeadline(t time.Time) error {
 	return errors.Join(p.in.SetReadDeadline(t), p.out.SetWriteDeadline(t))
 }
 
-// openPipes takes standard output and input for the stream. What the program prints from now on goes to standard error,
-// and so into the log of the readout unit.
+// openPipes takes standard output and input for the stream. From now on the program's prints go to standard error, and
+// from there to the log of the readout unit.
 func openPipes() (conn, error) {
 	in, err := unix.Dup(0)
 	if err != nil {
@@ -50,7 +50,7 @@ func openPipes() (conn, error) {
 	return p, nil
 }
 
-// open connects.
+// open connects to the readout unit.
 func (s *Stream) open(ctx context.Context) (conn, error) {
 	if s.network == "exec" {
 		return openPipes()

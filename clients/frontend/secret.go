@@ -12,7 +12,7 @@ import (
 	"os"
 )
 
-// The proof of a secret, of docs/format/frames.md.
+// The proof of a secret (docs/format/frames.md).
 const (
 	codeProve  = 10
 	helloNonce = 24
@@ -20,7 +20,7 @@ const (
 	maxSecret  = 256
 )
 
-// secretEnv names the file of the secret where the settings do not.
+// secretEnv is the environment variable with the file of the secret, if the settings name none.
 const secretEnv = "RINGLET_SECRET_FILE"
 
 // readSecret reads the secret of a stream over TCP, if it has one.
@@ -36,7 +36,7 @@ func (s *Stream) readSecret() error {
 	if err != nil {
 		return fmt.Errorf("the secret cannot be read: %w", err)
 	}
-	defer func() { _ = f.Close() }() // it is only read
+	defer func() { _ = f.Close() }() // only read from
 	b, err := io.ReadAll(io.LimitReader(f, maxSecret+3))
 	if err != nil {
 		return fmt.Errorf("the secret cannot be read: %w", err)
@@ -54,12 +54,12 @@ func (s *Stream) appendNonce(options []byte) []byte {
 		return options
 	}
 	var b [helloNonce]byte
-	_, _ = rand.Read(b[:]) // which never fails
+	_, _ = rand.Read(b[:]) // never fails
 	return append(append(options, 3, 0, helloNonce, 0), b[:]...)
 }
 
-// prove proves to the readout unit behind c that this front-end has the secret, when that has proven the same, and
-// takes the answer behind that. hello is what was said, and a the answer to it.
+// prove checks the readout unit's proof that it has the secret, sends this front-end's proof, and returns the next
+// answer. hello is the hello that was sent, a the answer to it, which has the readout unit's proof.
 func (s *Stream) prove(c io.ReadWriter, hello []byte, a answer) (answer, error) {
 	switch {
 	case s.secret == nil:

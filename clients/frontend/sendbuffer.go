@@ -2,26 +2,26 @@ package frontend
 
 import "sort"
 
-// sendBuffer is a ring of memory with the frames that are not safe, and with those that are not sent. Positions count
-// bytes since it was made; a position is in the memory at its remainder by the size.
+// sendBuffer is a ring buffer with the frames that are not sent, or not safe. Positions count all bytes that were ever
+// added; position p is at mem[p % len(mem)].
 type sendBuffer struct {
 	mem []byte
-	// tail ≤ sent ≤ head: from tail on frames are kept, from sent on they are to be sent
+	// tail ≤ sent ≤ head: frames are kept from tail on, and not sent yet from sent on
 	tail, sent, head      uint64
-	frames                []bufferedFrame // entries first to last
+	frames                []bufferedFrame // entries firstFrame to lastFrame-1
 	firstFrame, lastFrame int
 }
 
-// bufferedFrame is a frame.
+// bufferedFrame is the event and the place of a frame.
 type bufferedFrame struct {
 	event      uint64
 	begin, end uint64 // positions
 }
 
-// frameAt is an entry.
+// frameAt is entry i of frames, which is used as a ring.
 func (k *sendBuffer) frameAt(i int) *bufferedFrame { return &k.frames[i%len(k.frames)] }
 
-// add puts a frame behind the others; false if there is no room.
+// add appends a frame; false if there is no room.
 func (k *sendBuffer) add(event uint64, header, data []byte) bool {
 	n := uint64(len(header) + len(data))
 	if n > k.free() {
@@ -37,7 +37,7 @@ func (k *sendBuffer) add(event uint64, header, data []byte) bool {
 	return true
 }
 
-// free is how many bytes more it has room for.
+// free is the number of free bytes.
 func (k *sendBuffer) free() uint64 { return uint64(len(k.mem)) - (k.head - k.tail) }
 
 // grow makes room for twice as many entries.
@@ -58,14 +58,14 @@ func (k *sendBuffer) put(b []byte) {
 	k.head += uint64(len(b))
 }
 
-// unsent is the next piece to send.
+// unsent is the next bytes to send, at most maxWriteSize.
 func (k *sendBuffer) unsent() []byte {
 	at, n := k.sent%uint64(len(k.mem)), k.head-k.sent
 	return k.mem[at:min(at+n, at+maxWriteSize, uint64(len(k.mem)))]
 }
 
-// release lets go of the frames of all events below that number, if they were sent. The frame that a connection broke
-// in is kept, too: it is sent again from its beginning.
+// release frees the frames of all events below that number which were sent whole. A frame in which the connection broke
+// is kept: it is sent again from its beginning.
 func (k *sendBuffer) release(event uint64) {
 	for k.firstFrame < k.lastFrame && k.frameAt(k.firstFrame).event < event && k.frameAt(k.firstFrame).end <= k.sent {
 		k.tail = k.frameAt(k.firstFrame).end
@@ -73,7 +73,7 @@ func (k *sendBuffer) release(event uint64) {
 	}
 }
 
-// unresolved is how many of the first n frames have an event from that one on; and the first of them.
+// unresolved is how many of the first n frames have an event from that one on, and the event of the first of them.
 func (k *sendBuffer) unresolved(event uint64, n int) (int, uint64) {
 	i := sort.Search(n, func(i int) bool { return k.frameAt(k.firstFrame+i).event >= event })
 	if i == n {
@@ -82,7 +82,8 @@ func (k *sendBuffer) unresolved(event uint64, n int) (int, uint64) {
 	return n - i, k.frameAt(k.firstFrame + i).event
 }
 
-// rewind goes back, or on, to the frame of the first event that is not there.
+// rewind sets sent, back or forward, to the frame of the first event from event on, which the readout unit does not
+// have.
 func (k *sendBuffer) rewind(event uint64) {
 	i := k.firstFrame + sort.Search(k.lastFrame-k.firstFrame,
 		func(i int) bool { return k.frameAt(k.firstFrame+i).event >= event })

@@ -18,9 +18,9 @@ var (
 	ErrAttached = errors.New("another front-end fills the ring")
 	ErrGone     = errors.New("the readout unit has ended without closing the ring")
 	ErrFull     = errors.New("the ring is full: the fragment was dropped")
-	// ErrOrder is an event number that is not above those before it: what it belongs to would be thrown away.
+	// ErrOrder is an event number that is not above those before it: the readout unit would throw the fragment away.
 	ErrOrder = errors.New("event numbers must grow in a ring; a front-end that counts anew needs a new run")
-	// ErrNotTaken is an end of a run that the readout unit has not taken in time.
+	// ErrNotTaken: the readout unit has not taken the end of the run in time.
 	ErrNotTaken = errors.New("the readout unit has not taken the end of the run in time: what it has not read may be lost")
 
 	errRingClosed = errors.New("this front-end has closed the ring")
@@ -31,10 +31,10 @@ var (
 	ErrTooLarge = ring.ErrTooLarge
 )
 
-// RingError is a step at a ring that failed.
+// RingError is the error of an operation on a ring.
 type RingError struct {
-	Step string // "open", "reserve", "commit"
-	Ring string // as it was named
+	Step string // such as "open", "reserve" or "commit"
+	Ring string // as the caller named it
 	Err  error
 }
 
@@ -42,10 +42,10 @@ func (e *RingError) Error() string { return fmt.Sprintf("%s ring %s: %v", e.Step
 
 func (e *RingError) Unwrap() error { return e.Err }
 
-// RingSettings are what a ring is opened with. The zero value is right for most.
+// RingSettings are the settings of a ring. The zero value suits most front-ends.
 type RingSettings struct {
 	Type uint8  // type of the fragments' banks; 0: 51 (TestDet)
-	Drop bool   // a full ring throws fragments away, and counts them; without it, the front-end waits
+	Drop bool   // if the ring is full, drop and count fragments; without it, the front-end waits
 	Name string // of the front-end, for logs and reports, at most 64 bytes
 }
 
@@ -59,29 +59,29 @@ type Ring struct {
 
 	seg          *shmem.Segment // nil once closed
 	core         *ring.Producer
-	safe         uint64 // and dropped: once the ring is closed
+	safe         uint64 // like dropped and givenUp, the last value after the ring is closed
 	dropped      uint64
 	givenUp      uint64
-	reservedData []byte // that poll found
-	reservedSize int    // that poll looks for
+	reservedData []byte // place that poll has found
+	reservedSize int    // size of the place that poll looks for
 	poll         func() (bool, error)
 	alive        func() error
 }
 
-// Pauses between two looks for a ring that is not there yet.
+// Pauses between two attempts to open a ring that does not exist yet.
 const (
 	shortestPause = time.Millisecond
 	longestPause  = 100 * time.Millisecond
 
-	// resumeTimeout is how long a front-end that comes back waits until what the one before left has been judged.
+	// resumeTimeout is how long OpenRing waits until the readout unit has judged the fragments of the front-end before.
 	resumeTimeout = 200 * time.Millisecond
 	// EndPatience is how long End waits for the readout unit.
 	EndPatience = 30 * time.Second
 )
 
-// OpenRing attaches to a ring: NAME, which lies in /dev/shm, or a path. It waits until the readout unit has made it and
-// no other front-end fills it; ctx bounds that. A *RingError says why it could not be: around ErrNoRing or ErrAttached
-// and ctx's error where ctx was over, around ErrEnded where the run of the ring has ended.
+// OpenRing attaches to a ring: NAME in /dev/shm, or a path. It waits until the readout unit has made the ring and no
+// other front-end fills it, or ctx is done. The error is a *RingError. It wraps ErrNoRing or ErrAttached together with
+// ctx's error if ctx is done, and ErrEnded if the run of the ring has ended.
 func OpenRing(ctx context.Context, name string, settings RingSettings) (*Ring, error) {
 	if len(settings.Name) > ring.MaxName {
 		return nil, &RingError{"open", name, fmt.Errorf("the name of a front-end has %d bytes: %d are the most",
@@ -121,7 +121,7 @@ func (r *Ring) attach() (err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = r.seg.Close() // it was not used
+			_ = r.seg.Close() // nothing was written to it
 		}
 	}()
 	if err := r.checkConsumerLives(); err != nil {
@@ -138,7 +138,7 @@ func (r *Ring) attach() (err error) {
 		Name: r.settings.Name})
 	switch {
 	case errors.Is(err, ErrClosed):
-		return ErrGone // its name goes at once
+		return ErrGone // OpenRing tries again: the readout unit removes the name at once
 	case err != nil:
 		return err
 	}
@@ -146,7 +146,8 @@ func (r *Ring) attach() (err error) {
 	return nil
 }
 
-// awaitResume finds where to go on, when the readout unit has judged what the front-end before left in the ring.
+// awaitResume waits until the readout unit has judged the fragments that the front-end before has left in the ring, and
+// sets the next event.
 func (r *Ring) awaitResume() {
 	for until := time.Now().Add(resumeTimeout); !r.core.ResumePublished() && time.Now().Before(until); {
 		time.Sleep(shortestPause)
@@ -154,7 +155,7 @@ func (r *Ring) awaitResume() {
 	r.core.Resume()
 }
 
-// checkConsumerLives is ErrGone where nobody holds the consumer's lock.
+// checkConsumerLives returns ErrGone if no process holds the consumer's lock.
 func (r *Ring) checkConsumerLives() error {
 	lives, err := r.seg.IsByteClaimed(ring.ConsumerByte)
 	if err == nil && !lives {
@@ -170,18 +171,18 @@ func (r *Ring) fail(step string, err error) error {
 	return &RingError{Step: step, Ring: r.name, Err: err}
 }
 
-// Source is the id of the source that the readout unit knows this ring as.
+// Source is the id of the source that the readout unit reads from this ring.
 func (r *Ring) Source() uint16 { return r.source }
 
 // Run is the number of the run.
 func (r *Ring) Run() uint64 { return r.run }
 
-// Expected is the event after the last one that was committed or dropped, by whatever front-end: where one that was
-// killed begins again. 0 in a new ring. Where the front-end before left a number that the readout unit does not
-// believe, it is the one behind those that it does.
+// Expected is the event after the last one that any front-end has committed or dropped; 0 in a new ring. A front-end
+// that was killed continues there. If the front-end before ended with a wild event number, which the readout unit does
+// not accept, Expected is the event after the last accepted one.
 func (r *Ring) Expected() uint64 { return r.core.Expected() }
 
-// Safe is the number of the event below which all events are safe: nobody will ask for them again.
+// Safe is the event number below which all events are safe: the front-end may forget them.
 func (r *Ring) Safe() uint64 {
 	if r.seg != nil {
 		r.safe = r.core.Safe()
@@ -197,8 +198,8 @@ func (r *Ring) GivenUp() uint64 {
 	return r.givenUp
 }
 
-// NextGivenUp gives the next range of events that were given up, each once; false where there is none. The ring
-// remembers 64 of them: Missed of a range says how many were lost before it.
+// NextGivenUp returns each range of events that were given up once; false if there is no further one. The ring keeps
+// the last 64 ranges: Missed says how many were overwritten before this one.
 func (r *Ring) NextGivenUp() (GivenUp, bool, error) {
 	if r.seg == nil {
 		return GivenUp{}, false, r.fail("read", errRingClosed)
@@ -221,9 +222,9 @@ func (r *Ring) Dropped() uint64 {
 	return r.dropped
 }
 
-// Reserve gives a place for a fragment of that many bytes, 65535 at most, which Commit hands over. A full ring makes it
-// wait until ctx is over; with Drop, it gives ErrFull: then Drop the event, or try again. Other reasons of its
-// *RingError: ErrClosed, ErrRefused, ErrGone, ErrTooLarge.
+// Reserve returns a place for a fragment of that many bytes, 65535 at most, which Commit hands over. If the ring is
+// full, it waits until ctx is done; with the setting Drop it returns ErrFull: then Drop the event, or try again. Its
+// *RingError may also wrap ErrClosed, ErrRefused, ErrGone or ErrTooLarge.
 func (r *Ring) Reserve(ctx context.Context, size int) ([]byte, error) {
 	if r.seg == nil {
 		return nil, r.fail("reserve", errRingClosed)
@@ -248,8 +249,8 @@ func (r *Ring) tryReserve() (ok bool, err error) {
 	return ok, err
 }
 
-// Commit hands the first size bytes of the reserved place over, as the fragment of that event. Event numbers grow: the
-// *RingError of another one is around ErrOrder, and the place is still reserved.
+// Commit hands over the first size bytes of the reserved place as the fragment of that event. Event numbers must grow:
+// for another one the *RingError wraps ErrOrder, and the place stays reserved.
 func (r *Ring) Commit(event uint64, size int) error {
 	if r.seg == nil {
 		return r.fail("commit", errRingClosed)
@@ -268,7 +269,7 @@ func (r *Ring) checkOrder(event uint64) error {
 	return nil
 }
 
-// Cancel gives the reserved place back.
+// Cancel releases the reserved place.
 func (r *Ring) Cancel() { r.core.Cancel() }
 
 // Drop counts the fragment of an event as dropped.
@@ -282,8 +283,8 @@ func (r *Ring) Drop(event uint64) error {
 	return r.fail("drop", r.core.Drop(event))
 }
 
-// Put copies a fragment into the ring. With Drop, a full ring counts the fragment as dropped, and Put gives
-// ErrFull.
+// Put copies a fragment into the ring. With the setting Drop, if the ring is full, it counts the fragment as dropped
+// and returns ErrFull.
 func (r *Ring) Put(ctx context.Context, event uint64, data []byte) error {
 	place, err := r.Reserve(ctx, len(data))
 	if errors.Is(err, ErrFull) {
@@ -302,15 +303,16 @@ func (r *Ring) Put(ctx context.Context, event uint64, data []byte) error {
 	return err
 }
 
-// End declares the end of this front-end's run, waits for EndPatience at most until the readout unit has taken what is
-// in the ring and the end, and closes the ring. No fragment of this run may follow. What was taken is not yet safe.
+// End declares the end of this front-end's run, waits for EndPatience at most until the readout unit has taken all
+// fragments in the ring and the end, and closes the ring. No fragment of this run may follow. Taken fragments are not
+// yet safe.
 func (r *Ring) End() error {
 	ctx, cancel := context.WithTimeout(context.Background(), EndPatience)
 	defer cancel()
 	return r.EndWithin(ctx)
 }
 
-// EndWithin is End that waits until ctx is over. Reasons of its *RingError: ErrNotTaken, ErrClosed, ErrRefused and
+// EndWithin is End with ctx as the bound of its wait. Its *RingError may wrap ErrNotTaken, ErrClosed, ErrRefused or
 // ErrGone. The ring is closed in any case.
 func (r *Ring) EndWithin(ctx context.Context) error {
 	if r.seg == nil {
@@ -324,8 +326,8 @@ func (r *Ring) EndWithin(ctx context.Context) error {
 	return errors.Join(r.fail("end", err), r.close())
 }
 
-// Close leaves the ring: this or another front-end may come back to it and go on. What was committed stays in the ring.
-// After End or Close it does nothing.
+// Close detaches from the ring: this or another front-end may attach again and go on. Committed fragments stay in the
+// ring. After End or Close it does nothing.
 func (r *Ring) Close() error {
 	if r.seg == nil {
 		return nil

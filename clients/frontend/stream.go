@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	defaultKeep  = 64 << 20 // bytes; at 10 Gbit/s those of 50 ms
-	maxWriteSize = 1 << 18  // bytes that are written at once
+	defaultKeep  = 64 << 20 // bytes; 50 ms at 10 Gbit/s
+	maxWriteSize = 1 << 18  // bytes of one write
 	frameHeader  = 20
 	maxFragment  = 1<<16 - 1
 
@@ -23,8 +23,9 @@ const (
 	maxReconnectPause   = time.Second
 )
 
-// How long Close waits if its context does not say: while there is nothing new, and while there is no readout unit, for
-// the next run or for one that comes again; less, if all is safe. And how long Leave waits.
+// How long Close waits if its context has no deadline: while the readout unit tells nothing new; while there is no
+// readout unit (the next run's, or one that is started again); while there is none and all is safe. And how long Leave
+// waits.
 const (
 	closeTimeout      = 5 * time.Minute
 	closeAloneTimeout = time.Minute
@@ -34,21 +35,22 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// StreamSettings are what a stream is opened with. The zero value is right for most.
+// StreamSettings are the settings of a stream. The zero value suits most front-ends.
 type StreamSettings struct {
-	Source uint16 // id of the source; 0: whichever the input has
+	Source uint16 // id of the source; 0: the input's
 	Type   uint8  // type of the fragments' banks; 0: 51 (TestDet)
 	Run    uint64 // number of the run; 0: any
-	Name   string // of the front-end, for logs and for who operates, at most 64 bytes of UTF-8
-	// SecretFile is a file with the secret that an input tcp: asks for, as its ?secret=FILE; "": that of the environment
-	// variable RINGLET_SECRET_FILE, or none.
+	Name   string // of the front-end, for logs and for operators, at most 64 bytes of UTF-8
+	// SecretFile is a file with the secret that an input tcp: with ?secret=FILE asks for; "": the file that the
+	// environment variable RINGLET_SECRET_FILE names, or none.
 	SecretFile string
 	Keep       int  // bytes that are kept until they are safe, with 20 for each fragment; 0: 64 MiB
 	Unchecked  bool // no checksum is sent
 }
 
-// Stream sends fragments to a readout unit, by the format of docs/format/frames.md. It keeps what is not safe, connects
-// again when the connection breaks, and sends it again. One goroutine calls Send and Close; any may call the others.
+// Stream sends fragments to a readout unit (docs/format/frames.md). It keeps fragments that are not safe; when the
+// connection breaks, it connects again and sends them again. One goroutine calls Send, Close and Leave; any may call
+// the other methods.
 type Stream struct {
 	// immutable after Dial
 	network, address string
@@ -59,51 +61,51 @@ type Stream struct {
 	stop             context.CancelFunc
 	stopped          chan struct{} // closed when all goroutines have ended
 
-	header [frameHeader]byte // Send's
+	header [frameHeader]byte // buffer of the goroutine that sends
 
-	toSend  chan struct{} // there is something to send; one token
-	changed chan struct{} // something is safe, or the stream has failed; one token
+	toSend  chan struct{} // there are frames to send; one token
+	changed chan struct{} // the state of the stream has changed: await and put look again; one token
 
 	mu                 sync.Mutex // guards the rest
 	buffer             sendBuffer
 	acked              uint64 // all fragments of events below have their outcome
-	resumeEvent        uint64 // all events below were there when the stream was last connected
-	firstSent          uint64 // event that was sent; valid if there is a last one
+	resumeEvent        uint64 // the readout unit had all events below when the stream was last connected
+	firstSent          uint64 // first event that was sent; valid if lastSentPlusOne is not 0
 	lastSentPlusOne    uint64 // one above the last event that was sent
-	closing            bool   // the last frame that is kept is the end
+	closing            bool   // the last frame that is kept is the run's end
 	leaving            bool   // Leave waits until all is sent
 	delivered          bool   // all was sent, and the readout unit has read it
-	endConfirmed       bool   // the readout unit has taken the end that it was told of
+	endConfirmed       bool   // the readout unit has taken the end of the run, at endEvent
 	endEvent           uint64
 	runNumber          uint64 // of the run that the stream was last connected in; 0: not known
-	maxFragmentSize    uint32 // bytes of a fragment that the readout unit takes
+	maxFragmentSize    uint32 // bytes of the largest fragment that the readout unit takes
 	attached           bool
-	detachedSince      time.Time // since when it is not attached
-	lastProgress       time.Time // when the readout unit has told something new
+	detachedSince      time.Time // time of the last break, while it is not attached
+	lastProgress       time.Time // time of the readout unit's last news
 	givenUp            givenUps  // in this run
-	givenUpInOtherRuns givenUps  // in others
-	err                error     // the stream has failed
+	givenUpInOtherRuns givenUps  // in other runs
+	err                error     // why the stream has failed; nil: it has not
 }
 
-// StreamError is why a readout unit refuses a front-end.
+// StreamError is why a readout unit refuses a front-end, or this front-end a readout unit.
 type StreamError struct {
 	Code     uint8 // as in docs/format/frames.md
 	Sentence string
 }
 
 func (e *StreamError) Error() string {
-	if e.Code == codeProve { // it is this end that refuses
+	if e.Code == codeProve { // this front-end refuses
 		return e.Sentence
 	}
 	return "the readout unit refuses this front-end: " + e.Sentence
 }
 
-// errGone says that a program has lost the readout unit that runs it.
+// errGone ends the stream of a program (exec:) whose readout unit has ended.
 var errGone = errors.New("the readout unit that runs this program is gone")
 
-// Dial connects to a readout unit, tcp:host:port or unix:path. It tries again until the readout unit is there, or ctx
-// is over. A refusal that does not pass is a *StreamError. The address exec: is for a program that a readout unit runs:
-// the stream takes its standard output and input, and ends when the readout unit does.
+// Dial connects to a readout unit, tcp:host:port or unix:path. It tries again until the readout unit accepts, or ctx is
+// done. A permanent refusal is a *StreamError. The address exec: is for a program that a readout unit runs: the stream
+// takes its standard output and input, and ends when the readout unit does.
 func Dial(ctx context.Context, address string, settings StreamSettings) (*Stream, error) {
 	network, at, _ := strings.Cut(address, ":")
 	if address != "exec:" && (network != "tcp" && network != "unix" || at == "") {
@@ -145,15 +147,15 @@ func Dial(ctx context.Context, address string, settings StreamSettings) (*Stream
 	return s, nil
 }
 
-// Next is the event number from which on Ringlet has nothing, as it said when the stream was last connected. A
-// front-end that comes back in a run without its memory begins there.
+// Next is the event number after the last event that Ringlet had when the stream was last connected. A front-end that
+// is started again within a run begins there.
 func (s *Stream) Next() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.resumeEvent
 }
 
-// Acked is the event number below which each fragment has its outcome: it is safe, or GivenUp tells of it.
+// Acked is the event number below which each fragment has its outcome: it is safe, or GivenUp lists it.
 func (s *Stream) Acked() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +163,7 @@ func (s *Stream) Acked() uint64 {
 }
 
 // Send sends a fragment of at most 65,535 bytes, or keeps it until there is a connection. It copies the data. It waits
-// while all memory has fragments that are not safe. Event numbers must grow, and begin at Next or above.
+// while fragments that are not safe fill the memory. Event numbers must grow, and begin at Next or above.
 func (s *Stream) Send(ctx context.Context, event uint64, data []byte) error {
 	s.mu.Lock()
 	last, next, largest := s.lastSentPlusOne, s.resumeEvent, s.maxFragmentSize
@@ -180,7 +182,7 @@ func (s *Stream) Send(ctx context.Context, event uint64, data []byte) error {
 	return s.put(ctx, event, 0, data)
 }
 
-// put queues a frame when there is room.
+// put queues a frame as soon as there is room.
 func (s *Stream) put(ctx context.Context, event uint64, flags uint8, data []byte) error {
 	for {
 		if queued, err := s.queue(event, flags, data); queued || err != nil {
@@ -226,7 +228,7 @@ func (s *Stream) queue(event uint64, flags uint8, data []byte) (bool, error) {
 	return true, nil
 }
 
-// signal leaves one for whoever waits, or will.
+// signal wakes the goroutine that waits for c, or the next one that will wait.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -234,7 +236,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// fail ends the stream.
+// fail ends the stream with err, which Send and Close return.
 func (s *Stream) fail(err error) {
 	s.mu.Lock()
 	s.err = err
@@ -264,9 +266,9 @@ func (s *Stream) run(ctx context.Context, c conn) {
 	}
 }
 
-// connect tries until it is accepted.
+// connect tries until the readout unit accepts, or refuses for good.
 func (s *Stream) connect(ctx context.Context) (conn, error) {
-	var why error // of the last time that ctx did not end
+	var why error // of the last attempt that ctx has not ended
 	for pause := firstReconnectPause; ; pause = min(2*pause, maxReconnectPause) {
 		c, err := s.handshake(ctx)
 		if err == nil {
@@ -290,7 +292,7 @@ func (s *Stream) connect(ctx context.Context) (conn, error) {
 	}
 }
 
-// runConnection sends what is there, and takes acknowledgements, until the connection breaks.
+// runConnection sends frames, while another goroutine reads answers, until the connection breaks.
 func (s *Stream) runConnection(ctx context.Context, c conn) {
 	broken := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
@@ -307,7 +309,7 @@ func (s *Stream) runConnection(ctx context.Context, c conn) {
 		s.mu.Unlock()
 		if len(piece) == 0 && leaving {
 			if err := c.CloseWrite(); err == nil {
-				<-broken // it has read all, or is gone
+				<-broken // the readout unit has read all, or is gone
 			}
 			return
 		}
@@ -326,7 +328,7 @@ func (s *Stream) runConnection(ctx context.Context, c conn) {
 		s.mu.Unlock()
 		signal(s.changed)
 		if err != nil {
-			// What the readout unit said last may be why: the other goroutine reads it to the end.
+			// The readout unit's last answer may say why: let the other goroutine read it.
 			_ = c.SetReadDeadline(time.Now().Add(maxReconnectPause))
 			<-broken
 			return

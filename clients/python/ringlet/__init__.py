@@ -1,2 +1,2 @@
-"""Programs beside Ringlet: ringlet.shm and ringlet.stream hand in fragments of a front-end, ringlet.output reads built MEPs,
+"""Programs beside Ringlet: ringlet.shm and ringlet.stream send fragments of a front-end, ringlet.output reads built MEPs,
 ringlet.filter judges built events, ringlet.memory uses remote memory."""

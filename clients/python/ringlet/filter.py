@@ -7,9 +7,9 @@
             else:
                 event.reject()
 
-Every event must be answered before the next one: accept, reject, or fail, which says that it could not be judged. An
-event that has no answer in time is kept, and so is one whose answer is an exception of this program. Start as many of
-these programs as there is work for: each event goes to one of them. Data are valid until the next event.
+Answer every event before the next one: accept, reject, or fail if it cannot be judged. The builder unit keeps an event
+that has no answer in time, and one whose answer is an exception of this program. Start as many of these programs as you
+need: each event goes to one of them. Data are valid until the next event.
 
 Python 3.9 or newer on Linux, 64-bit little-endian; the standard library only. A Filter is for one thread. The layout is
 docs/format/ring.md; docs/your-filter.md is the manual.
@@ -53,7 +53,7 @@ class NoPlace(Exception):
 
 
 class _Events(output.Output):
-    """The buffer of MEPs. It has this one reader, so the count of waiters is this reader's."""
+    """The buffer of MEPs. This reader is the only one, so the count of waiters is 0 or 1."""
 
     def _pause(self):
         if not segment.FUTEX:
@@ -68,13 +68,13 @@ class _Events(output.Output):
 
 
 class _Answers(shm.Ring):
-    """The ring of answers. It rings the bell of the builder unit where it can."""
+    """The ring of answers. It rings the bell of the builder unit if there is futex."""
 
     _silent = 0 if segment.FUTEX else 1
-    _any_order = True  # MEPs come as they are given out
+    _any_order = True  # MEPs come in any order
 
     def _settle(self):
-        """Nobody was here before."""
+        """No process was attached before: there is nothing to wait for."""
 
     def _check(self, path):
         super()._check(path)
@@ -99,11 +99,11 @@ class Event:
         return self._fragments
 
     def accept(self, bits=0):
-        """The event is wanted. bits: 16 of one's own, which go with the decision."""
+        """Accepts the event. bits: 16 bits of your choice, which travel with the decision."""
         self._filter._answer(self, ACCEPTED, bits)
 
     def reject(self, bits=0):
-        """The event is not wanted."""
+        """Rejects the event."""
         self._filter._answer(self, REJECTED, bits)
 
     def fail(self):
@@ -112,9 +112,9 @@ class Event:
 
 
 class Filter:
-    """A place at a builder unit. name: what stands behind --filter process:. timeout: seconds to wait for a place; None
-    waits for ever. again: seconds to wait for a place where the builder unit has dismissed this program, since it did
-    not answer, or is gone. directory: where the places are."""
+    """A place at a builder unit. name: the NAME of --filter process:NAME. timeout: seconds to wait for a place; None
+    waits for ever. again: seconds to wait for another place, after the builder unit has died, or has dismissed this
+    program since it did not answer. directory: where the places are."""
 
     def __init__(self, name, timeout=None, again=10, directory="/dev/shm"):
         self.judged, self.dismissed = 0, 0
@@ -128,7 +128,7 @@ class Filter:
     def __exit__(self, kind, *_):
         event = self._event
         if kind is not None and event is not None and not event.answered and self._answers is not None:
-            event.fail()  # so that no other filter falls over the same event
+            event.fail()  # else another filter would get the event and fail as well
         self.close()
 
     def __iter__(self):
@@ -154,7 +154,7 @@ class Filter:
                 self._reopen()
 
     def close(self):
-        """Leaves the place. Twice is once."""
+        """Gives the place back. May be called twice."""
         self._packets = ()
         answers, self._answers = self._answers, None
         if answers is not None:
@@ -173,7 +173,7 @@ class Filter:
                 try:
                     self._answers = _Answers(path, timeout=0)
                 except (shm.RingError, OSError):
-                    continue  # taken, or just going
+                    continue  # another process has it, or it is being removed
                 try:
                     self._events = _Events(path[: -len("-answers")], timeout=1)
                     return
@@ -186,7 +186,7 @@ class Filter:
             time.sleep(0.01)
 
     def _places(self):
-        """The places that there are, those with low numbers first: so all builder units get processes."""
+        """The existing places, low numbers first, so that all builder units get processes."""
         found = []
         for entry in os.listdir(self._directory):
             place = _PLACE.fullmatch(entry)
@@ -218,12 +218,12 @@ class Filter:
             return
         try:
             self._answers.put(event.number, head + _SEAL.pack((crc ^ crc >> 16) & 0xFFFF))
-        except (shm.Closed, shm.Refused):  # this program was too slow, or the run is over: nobody waits for the answer
+        except (shm.Closed, shm.Refused):  # too slow, or the run is over: the builder unit does not wait for the answer
             self._answers.close()
             self._answers = None
 
     def _cut(self, place):
-        """The fragments of an event of the MEP at hand."""
+        """The fragments of an event of the current MEP."""
         found = {}
         for source, version, types, sizes, starts, data in self._packets:
             start = starts[place]

@@ -2,19 +2,19 @@
 
     with Door("mine", timeout=10) as door:                  # wait up to 10 s for a free gateway
         count = door.open("count@owner")                    # a segment
-        before = count.add(0, 1)                            # a word, in one step
+        before = count.add(0, 1)                            # adds to a word atomically
         count.write(4096, b"bytes")
-        known = count.wait(0, known)                        # sleep until somebody notifies the page
+        known = count.wait(0, known)                        # sleep until another process notifies the page
 
-These calls wait until the transfer is over. Whoever wants many under way prepares requests about the bytes of
-door.data, starts all that are prepared by one store, and waits for each:
+These calls wait until the transfer is over. For many transfers at a time, prepare requests about the bytes of
+door.data, start all of them by one store, and wait for each:
 
         tickets = [count.prepare(WRITE, remote=64 * i, local=64 * i, length=64) for i in range(100)]
         door.start()
         for ticket in tickets:
             door.wait(ticket)
 
-A transfer that was not done is Refused, or Unknown where nobody knows whether it was done. Up to 1024 may be under way.
+A failed transfer raises Refused, or Unknown if it is not known whether it was done. Up to 1024 may be under way.
 
 Python 3.9 or newer on Linux, x86-64 or arm64; the standard library only. A Door is for one thread. The layout is
 docs/format/door.md, the manual docs/memory.md.
@@ -81,7 +81,7 @@ class Closed(DoorError):
 
 
 class Broken(DoorError):
-    """What stands in the memory is no gateway of this version."""
+    """The memory is no gateway of this version."""
 
 
 class TransferError(DoorError):
@@ -93,13 +93,13 @@ class TransferError(DoorError):
 
 
 class Refused(TransferError):
-    """Nothing of it was done, or, where partial is set, perhaps a part of it."""
+    """The transfer was not done; with partial set, a part of it may be done."""
 
     partial = False
 
 
 class Unknown(TransferError):
-    """Nobody knows whether it was done."""
+    """It is not known whether the transfer was done."""
 
 
 Piece = collections.namedtuple("Piece", "remote local length")
@@ -107,7 +107,7 @@ Piece.__doc__ = "A piece of a list: offset in the segment, offset in door.data, 
 
 
 class Segment:
-    """A segment of another process. Calls are in the ordering context 0, but for prepare's."""
+    """A segment of another process. All calls but prepare use the ordering context 0."""
 
     def __init__(self, door, handle):
         self._door, self.handle = door, handle
@@ -120,7 +120,7 @@ class Segment:
 
     @property
     def size(self):
-        """Of the segment, bytes."""
+        """Size of the segment in bytes."""
         return self._do(SIZE)
 
     def write(self, offset, data):
@@ -141,19 +141,19 @@ class Segment:
         return b"".join(found)
 
     def add(self, offset, delta):
-        """Adds to a word of 8 bytes in one step, and returns the word before."""
+        """Adds to a word of 8 bytes atomically, and returns the word before."""
         return self._do(ADD, remote=offset, a=delta % 2**64)
 
     def swap(self, offset, word):
-        """Puts a word in the place of another, and returns that."""
+        """Replaces a word, and returns the old one."""
         return self._do(SWAP, remote=offset, a=word)
 
     def compare_and_swap(self, offset, expected, word):
-        """Puts a word in the place of another if that is as expected, and returns the word before."""
+        """Replaces a word if it equals expected, and returns the word before."""
         return self._do(COMPARE, remote=offset, a=expected, b=word)
 
     def notify(self, offset):
-        """Counts a notice at the page of an offset, wakes who waits there, and returns the number of notices."""
+        """Counts a notice at the page of an offset, wakes its waiters, and returns the number of notices."""
         return self._do(NOTIFY, remote=offset)
 
     def wait(self, offset, known=0, timeout=0):
@@ -162,11 +162,11 @@ class Segment:
         return self._do(WAIT, remote=offset, a=known, time_ms=int(timeout * 1000))
 
     def fence(self, context=0):
-        """Waits until everything before it in a context is over, and tells of writes to combining pages."""
+        """Waits until all earlier requests of a context are over, and raises the errors of writes to combining pages."""
         self._do(FENCE, context=context)
 
     def close(self):
-        """Gives the segment back."""
+        """Releases the segment."""
         if self.handle is not None and self._door._words is not None:
             handle, self.handle = self.handle, None
             self._door.wait(self._door.prepare(LEAVE, segment=handle))
@@ -180,9 +180,9 @@ class Segment:
 
 
 class Door:
-    """A gateway that this program has. name: what stands behind ringlet mem door, or the path of one. timeout: seconds
-    to wait for a free one; None waits for ever. data is a memoryview of what transfers are about; calls that copy use
-    its last 4096 bytes."""
+    """A gateway that this program uses. name: the NAME of ringlet mem door NAME, or a path. timeout: seconds to wait for
+    a free one; None waits for ever. data is a memoryview of the data area of transfers; calls that copy use its last
+    4096 bytes."""
 
     def __init__(self, name, timeout=None):
         if not segment.FUTEX:
@@ -210,14 +210,14 @@ class Door:
         return Segment(self, self.wait(self.prepare(IMPORT, local=self._scratch, length=len(text))))
 
     def prepare(self, operation, flags=0, context=0, segment=0, remote=0, local=0, length=0, a=0, b=0, time_ms=0):
-        """Prepares a transfer, and returns its ticket. It waits while the one of 1024 requests before is under way."""
+        """Prepares a transfer, and returns its ticket. It waits while the request 1024 before this one is under way."""
         self._here()
         ticket = self._prepared
         if ticket >= _DESCRIPTORS:
             try:
                 self.wait(ticket - _DESCRIPTORS)
             except TransferError:
-                pass  # whoever prepared it did not ask
+                pass  # the caller has not asked for the result of that old request
         at = _RING + ticket % _DESCRIPTORS * 64
         _REQUEST.pack_into(self._memory.bytes, at, operation, flags, context, segment, remote, local, length, a, b, time_ms)
         self._prepared = ticket + 1
@@ -229,7 +229,7 @@ class Door:
             _PIECE.pack_into(self.data, local + 16 * i, *piece)
 
     def start(self):
-        """Starts all that is prepared, by one store."""
+        """Starts all prepared requests, by one store."""
         self._here()
         begun, self._begun = self._begun, self._prepared
         if begun == self._begun:
@@ -271,7 +271,7 @@ class Door:
                 raise TimeoutError("the transfer is still under way after %g s" % timeout)
 
     def close(self):
-        """Leaves the gateway. What is under way ends. Twice is once."""
+        """Detaches from the gateway, which ends the transfers under way. May be called twice."""
         if self._words is None:
             return
         self._words[_STATE] = 2
@@ -297,7 +297,7 @@ class Door:
         raise Unknown(cause)
 
     def _attach(self, path):
-        """Takes the gateway of a path; false: there is none that is free."""
+        """Takes the gateway at a path; false: it is not free."""
         try:
             memory = self._memory = segment.Memory(path)
         except (FileNotFoundError, segment.Ended):
@@ -327,7 +327,7 @@ class Door:
         return True
 
     def _forget(self):
-        """Closes the memory. Who still has a part of data keeps it mapped, but not the lock."""
+        """Closes the memory and releases the lock. Memory stays mapped while the caller has a part of data."""
         memory, self._memory, self._words = self._memory, None, None
         if memory is None:
             return

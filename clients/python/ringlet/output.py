@@ -5,8 +5,8 @@
             use(mep.number, mep.first_event, mep.data)          # mep.data is valid until the next one
 
 A run with --output buffer:filter has an output for each builder unit: ringlet-filter-0, ringlet-filter-1, ... With
-may_lose=True the builder unit does not wait for this program: what is overwritten before it is read is counted in
-output.lost, and told as a Lost among the MEPs.
+may_lose=True the builder unit does not wait for this program: MEPs that it overwrites before they are read are counted
+in output.lost, and a Lost stands for them among the MEPs.
 
 Python 3.9 or newer on Linux, 64-bit little-endian; the standard library only. An Output is for one thread. The layout is
 docs/format/buffer.md.
@@ -50,11 +50,11 @@ class Gone(OutputError):
 
 
 class Refused(OutputError):
-    """This reader cannot be there: of another version, or one too many."""
+    """The output refuses this reader: its version differs, or the output has all its readers."""
 
 
 class Broken(OutputError):
-    """What stands in the memory cannot be."""
+    """The memory holds wrong data."""
 
 
 class Output:
@@ -96,7 +96,7 @@ class Output:
             yield mep
 
     def next(self, timeout=None):
-        """Gives the MEP before back, and returns the next one, a Lost, or None at the end of the run. timeout: seconds to
+        """Releases the MEP before, and returns the next one, a Lost, or None at the end of the run. timeout: seconds to
         wait, then TimeoutError; None waits as long as the builder unit lives."""
         self._acknowledge()
         until = None if timeout is None else time.monotonic() + timeout
@@ -124,7 +124,7 @@ class Output:
             self._pause()
 
     def close(self):
-        """Leaves the output. Twice is once."""
+        """Detaches from the output. May be called twice."""
         if self._place is not None:
             words, place = self._words, self._place
             if not self.may_lose:
@@ -142,7 +142,7 @@ class Output:
     # What only this module and filter.py use.
 
     def _pause(self):
-        """Lets some time go by before it looks again."""
+        """Waits before the next look."""
         time.sleep(0.001)
 
     def _attach(self):

@@ -1,12 +1,12 @@
-"""The memory that the card of a segment names: docs/format/segment.md. The modules of this package open it here, and use
-its words, bells and locks.
+"""The memory of a segment, which a card names: docs/format/segment.md. The other modules of this package open it here,
+and use its words, bells and locks.
 
 Python 3.9 or newer on Linux; the standard library only.
 
 Limits. Python has no atomic instructions: these modules store aligned words of 8 bytes, which CPython does by one
-instruction. On x86-64 the processor keeps the order of stores. On arm64, and where a load must come after a store, the
-order is kept by taking a lock in between, which holds for CPython as it is built today and is not promised by the
-language.
+instruction. On x86-64 the processor keeps the order of stores. On arm64, and if a load must come after a store, these
+modules take a lock in between to keep the order. This works with CPython as it is built today; the language does not
+promise it.
 """
 
 import ctypes
@@ -32,7 +32,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Foreign(Exception):
-    """What stands at the path is no card of a process of this user, or names memory that is not this user's."""
+    """The file at the path is no card of a process of this user, or names another user's memory."""
 
 
 class Ended(Exception):
@@ -40,11 +40,11 @@ class Ended(Exception):
 
 
 class Hidden(Ended):
-    """A process has that number whose memory this one may not look at: the maker's, or another since it ended."""
+    """The process with that number forbids a look at its memory: it is the maker, or another one since."""
 
 
 def opened(path):
-    """The open file of a segment's memory, and its size in bytes. FileNotFoundError: there is no card."""
+    """Returns the open file of a segment's memory, and its size in bytes. FileNotFoundError: there is no card."""
     try:
         card = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -69,7 +69,7 @@ def opened(path):
         raise Ended
     try:
         file = os.open(where, os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError:  # the number is that of another process by now, whose memory this one may not see
+    except OSError:  # another process has the number by now, and this one may not see its memory
         raise Ended from None
     try:
         st = os.fstat(file)
@@ -84,7 +84,7 @@ def opened(path):
 
 
 def _sealed(file):
-    """Whether nobody can cut the memory of an open file short, or lengthen it."""
+    """Whether the memory of an open file is sealed: no process can cut it short or lengthen it."""
     try:
         return fcntl.fcntl(file, _GET_SEALS) & _SEALS == _SEALS
     except OSError:  # it is no memory
@@ -123,7 +123,7 @@ class Memory:
             self._turn.release()
 
     def ring(self, bell):
-        """Wakes who sleeps on a bell, after the change was stored. Without futex others look by themselves."""
+        """Wakes processes that sleep on a bell; store the change before. Without futex, the others poll."""
         self.barrier()
         if self.ints[bell + 1] and FUTEX:
             self.ints[bell] = self.ints[bell] + 1 & 0xFFFFFFFF
@@ -138,7 +138,7 @@ class Memory:
         return _libc.syscall(FUTEX, at, operation, ctypes.c_uint(value), patience, None, 0)
 
     def take(self, byte):
-        """Takes the lock of a byte, which says that this process lives; false: another has it."""
+        """Takes the lock of a byte, which says that this process lives; false: another process has it."""
         try:
             fcntl.fcntl(self.file, fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_WRLCK, 0, byte, 1, 0))
         except OSError as error:
@@ -148,16 +148,16 @@ class Memory:
         return True
 
     def free(self, byte=0, count=0):
-        """Gives locks back: of count bytes, 0: of all from the first on."""
+        """Releases the locks of count bytes; 0: of all from byte on."""
         fcntl.fcntl(self.file, fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_UNLCK, 0, byte, count, 0))
 
     def taken(self, byte):
-        """Whether another has the lock of a byte."""
+        """Whether another process has the lock of a byte."""
         lock = fcntl.fcntl(self.file, fcntl.F_OFD_GETLK, _LOCK.pack(fcntl.F_WRLCK, 0, byte, 1, 0))
         return _LOCK.unpack(lock)[0] != fcntl.F_UNLCK
 
     def close(self):
-        """Closes the memory. Who still has a part of it keeps it mapped, but not the locks."""
+        """Closes the memory and releases the locks. It stays mapped while the caller has a part of it."""
         self.free()
         for view in (self.words, self.ints, self.bytes):
             try:

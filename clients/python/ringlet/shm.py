@@ -1,18 +1,18 @@
-"""Fragments of a front-end into a ring in shared memory, which a readout unit of Ringlet reads as shm:NAME.
+"""A front-end puts fragments into a ring in shared memory, which a readout unit of Ringlet reads as shm:NAME.
 
     with Ring("calo", timeout=10) as ring:          # wait up to 10 s until the ring is there
         for event in range(ring.next, events):      # a front-end that was killed goes on where it was
             ring.put(event, data)                   # or place = ring.reserve(n), fill it, ring.commit(event)
-        ring.end()                                  # no fragment of this run follows: it is taken, or it raises
+        ring.end()                                  # the run's end: waits until all is taken, or raises
 
 Python 3.9 or newer on Linux, 64-bit little-endian; the standard library only. A Ring is for one thread. The layout is
 docs/format/ring.md.
 
-Limits: those of segment.py, and there is no futex here: a full ring is looked at again after 0.05 to 10 ms, and the
-readout unit, which this module tells so, looks for fragments every millisecond when it has nothing to do.
+Limits: those of segment.py, and this module does not use futex: it polls a full ring every 0.05 to 10 ms, and it tells
+the readout unit to poll for fragments, every millisecond when it is idle.
 
-An exception in a with block leaves the ring: what was put stays in it and is read, a place that was reserved and not
-committed is given back, and another front-end may go on. Nothing is dropped.
+An exception in a with block detaches from the ring: fragments in it stay and are read, a reserved place is released, and
+another front-end may go on. Nothing is dropped.
 """
 
 import collections
@@ -68,7 +68,7 @@ class Closed(RingError):
 
 
 class Refused(RingError):
-    """The readout unit has refused what stood in the ring, and reads no more of it."""
+    """The readout unit has found wrong data in the ring, and reads no more of it."""
 
 
 class NotTaken(RingError):
@@ -80,7 +80,7 @@ class Full(RingError):
 
 
 class Broken(RingError):
-    """What stands in the memory is no ring of this version, or cannot be."""
+    """The memory is no ring of this version, or is damaged."""
 
 
 class Ring:
@@ -120,19 +120,19 @@ class Ring:
     def __exit__(self, *_):
         self.close()
 
-    _silent = 1  # it wakes nobody; filter.py does
+    _silent = 1  # this class rings no bell; the one in filter.py does
     _any_order = False
 
-    # What the readout unit says.
+    # State of the readout unit.
 
     @property
     def next(self):
-        """The event after the last one committed or dropped, by whatever front-end of this run: where to go on."""
+        """The event after the last one that any front-end of this run has committed or dropped: continue there."""
         return self._next
 
     @property
     def safe(self):
-        """All events below it are safe: nobody will ask for them again."""
+        """All events below it are safe: the front-end may forget them."""
         if self._memory is not None:
             self._safe = self._words[_SAFE]
         return self._safe
@@ -152,7 +152,7 @@ class Ring:
         return self._gave
 
     def ranges_given_up(self):
-        """The ranges of events that were given up and not told yet, as GivenUp. The ring remembers 64 of them."""
+        """The ranges of given-up events that it has not returned yet, as GivenUp. The ring keeps the last 64."""
         if self._memory is None:
             raise Closed("this front-end has closed the ring")
         count, told = self._words[_RANGES] if self._revised else 0, []
@@ -164,7 +164,7 @@ class Ring:
             before = self._words[at + 3]
             first, end, why = self._words[at : at + 3]
             if before != index + 1 or self._words[at + 3] != before:
-                missed += 1  # it is being overwritten
+                missed += 1  # the readout unit is overwriting it
                 continue
             if first >= end:
                 raise Broken("ring %s: the range given up at %d has no events" % (self._name, first))
@@ -177,7 +177,7 @@ class Ring:
     # Fragments.
 
     def put(self, event, data, timeout=None):
-        """Copies a fragment into the ring. False: it was full, and the fragment was dropped and counted."""
+        """Copies a fragment into the ring. False: the ring was full, and the fragment was dropped and counted."""
         if type(data) is not bytes:
             data = memoryview(data).cast("B")
         size = len(data)
@@ -203,8 +203,8 @@ class Ring:
             )
 
     def reserve(self, size, timeout=None):
-        """A place for a fragment of that many bytes, to be filled and committed; with drop, None where the ring is
-        full. timeout: seconds to wait for room, then Full; None waits as long as the readout unit lives."""
+        """Returns a place for a fragment of size bytes, which the caller fills and commits; with drop, None if the ring
+        is full. timeout: seconds to wait for room, then Full; None waits as long as the readout unit lives."""
         if not self._reserve(size, timeout):
             return None
         at = _HEADER + self._at % self._size + 16
@@ -227,13 +227,13 @@ class Ring:
         self._note(event + 1)
         if not _ORDERED:
             self._memory.barrier()
-        self._words[_WRITTEN] = self._position  # now it is the readout unit's
+        self._words[_WRITTEN] = self._position  # from here on the readout unit owns it
         self._place = None
         if not self._silent:
             self._wake(position)
 
     def cancel(self):
-        """Gives the reserved place back."""
+        """Releases the reserved place."""
         self._place = None
 
     def drop(self, event):
@@ -245,11 +245,11 @@ class Ring:
         self._note(event + 1)
 
     def end(self, timeout=30):
-        """Declares the end of this front-end's run, waits until the readout unit has taken what is in the ring and the
-        end, and closes the ring in any case. No fragment of this run may follow. What was taken is not yet safe.
+        """Declares the end of this front-end's run, waits until the readout unit has taken all fragments in the ring and
+        the end, and closes the ring in any case. No fragment of this run may follow. Taken fragments are not yet safe.
 
         After timeout seconds (None: as long as the readout unit lives) it raises NotTaken; Closed or Refused, if the
-        readout unit reads no more. What it has not read may be lost then.
+        readout unit reads no more. Then fragments that were not read may be lost.
         """
         if self._memory is None:
             return
@@ -260,7 +260,7 @@ class Ring:
             self._gone()
 
     def close(self):
-        """Leaves the ring: this or another front-end may come back to it, and what was put stays in it. After end or
+        """Detaches from the ring: this or another front-end may attach again; fragments in the ring stay. After end or
         close it does nothing."""
         if self._memory is not None:
             self._say(3)
@@ -287,7 +287,7 @@ class Ring:
         return True
 
     def _room(self, end, timeout):
-        """Waits until the ring takes bytes up to that position."""
+        """Waits until the ring has room up to the position end."""
         self._look()
         until = None if timeout is None else time.monotonic() + timeout
         pause, asked = 0.00005, time.monotonic()
@@ -315,7 +315,7 @@ class Ring:
             self._memory.barrier()
 
     def _note(self, next):
-        """Writes the mark that does not hold now, its position first."""
+        """Records the next event in the mark that is not valid now, its position first."""
         self._mark ^= 2
         self._next = next
         if not _ORDERED:
@@ -355,7 +355,7 @@ class Ring:
         self._sign()
         self._ints[_PID] = os.getpid() & 0xFFFFFFFF
         self._ints[_SILENT] = self._silent
-        self._ints[_STATE] = 1  # before the number: who sees that sees no earlier state
+        self._ints[_STATE] = 1  # before the number: a reader that sees the number sees this state
         if not _ORDERED:
             self._memory.barrier()
         self._words[_ATTACHED] += 1
@@ -383,7 +383,7 @@ class Ring:
         self._revised, self._ranges, self._gave = bool(self._ints[_FEATURES] & 1), 0, 0
 
     def _resume(self):
-        """The event that comes next is that of the mark at the written position; of two, the higher one."""
+        """Sets the next event to that of the mark at the written position; if both are there, to the higher one."""
         self._position = self._words[_WRITTEN]
         self._look()
         marks = [(self._words[_MARKS + i + 1], i) for i in (0, 2) if self._words[_MARKS + i] == self._position]
@@ -401,7 +401,7 @@ class Ring:
         self._forget()
 
     def _ended(self):
-        """Whether the readout unit has taken all, and the end. One of an earlier release says that it took all."""
+        """Whether the readout unit has taken all and the end; one of an earlier release only tells that it took all."""
         if self._revised:
             return self._words[_END] != 0
         self._look()
@@ -417,7 +417,7 @@ class Ring:
                     asked = time.monotonic()
                     self._lives()
             except (Closed, Refused):
-                if self._ended():  # it had taken all before
+                if self._ended():  # it took all before it closed
                     return
                 raise
             if until is not None and time.monotonic() >= until:
@@ -427,8 +427,8 @@ class Ring:
             pause = min(2 * pause, 0.01)
 
     def _settle(self):
-        """Where to go on, when the readout unit has judged what the front-end before left: not behind a number that it
-        does not believe."""
+        """Waits until the readout unit has judged the fragments that the front-end before has left, and sets the next
+        event: if that front-end ended with a wild event number, the next event is not behind it."""
         if not self._revised:
             return
         until, words = time.monotonic() + _SETTLE, self._words
@@ -437,10 +437,10 @@ class Ring:
         settled, again, still = words[_SETTLED], words[_AGAIN], words[_SETTLED]
         if again and settled == still == self._position:
             self._note(again - 1)
-            self._note(again - 1)  # both marks, or the higher number of the other one would hold again
+            self._note(again - 1)  # overwrites both marks: else the higher number of the other one would count
 
     def _sign(self):
-        """Says who this front-end is, before it says that it is there."""
+        """Writes the name of this front-end, and then that it is attached."""
         self._bytes[_WHO : _WHO + 64] = self._who.ljust(64, b"\0")
         self._ints[_REVISION] = 2
         if not _ORDERED:
@@ -448,6 +448,6 @@ class Ring:
         self._words[_BY] = self._words[_ATTACHED] + 1
 
     def _forget(self):
-        """Closes the memory. A place that somebody still has keeps it mapped, but not the lock."""
+        """Closes the memory and releases the lock. It stays mapped while the caller has a place."""
         memory, self._memory, self._place = self._memory, None, None
         memory.close()

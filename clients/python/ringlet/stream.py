@@ -8,9 +8,9 @@ The bytes are those of docs/format/frames.md, version 2. Python 3.8 or later; th
         for event in range(s.next, 1000):
             s.send(event, read_out(event))
 
-The stream keeps what is not safe. When the connection breaks, it connects again and sends what is not there, so each
-fragment is in the run once. A program that dies and comes back within a run begins at s.next. Fragments have no
-checksum of their own: CRC-32C takes too long in Python.
+The stream keeps fragments that are not safe. When the connection breaks, it connects again and sends those that the
+readout unit does not have, so each fragment is in the run once. A program that dies and is started again within a run
+begins at s.next. Fragments have no checksum: CRC-32C takes too long in Python.
 """
 
 import collections
@@ -38,13 +38,14 @@ _SENTENCE = 512  # bytes of the longest sentence of an answer
 _NONCE = 24  # bytes of a front-end's
 _RANGES = 256  # that are remembered of what was given up
 
-# Seconds that close waits if it is not told how many: for anything new; without a readout unit; without one, when all is
-# safe. And those of leave.
+# Seconds that close waits without a timeout: while the readout unit tells nothing new; without a readout unit; without
+# one, when all is safe. And the seconds of leave.
 _CLOSE, _ALONE, _SAFE, _LEAVE = 300, 60, 5, 5
 
 
 class Refused(Exception):
-    """The readout unit refuses this front-end, or with code 10 this front-end it: docs/format/frames.md. And why."""
+    """The readout unit refuses this front-end; with code 10, this front-end refuses the readout unit. See
+    docs/format/frames.md."""
 
     def __init__(self, code, sentence):
         super().__init__(sentence if code == _PROVE else "the readout unit refuses this front-end: " + sentence)
@@ -52,7 +53,7 @@ class Refused(Exception):
 
 
 class GivenUp(Exception):
-    """All that was sent has its outcome, but some of it is in no file of the run: ranges says what, and why.
+    """All sent fragments have their outcome, but some are in no file of the run: ranges says which, and why.
 
     ranges is a list of (first event, event behind the last, fragments, reason, sentence); the reasons are those of
     docs/format/frames.md.
@@ -69,14 +70,14 @@ class Stream:
     """A stream of fragments. One thread calls send and close; any may read next, acked and given_up.
 
     address  tcp:host:port, unix:path, or exec: for a program that a readout unit runs
-    source   id of the source, None: whichever the input has
+    source   id of the source, None: the input's
     type     type of the fragments' banks, None: 51 (TestDet)
     run      number of the run, 0: any
-    name     of the front-end, for logs and for who operates
+    name     of the front-end, for logs and for operators
     keep     bytes that are kept until they are safe
     timeout  seconds to wait for the readout unit, None: for ever; then TimeoutError
-    secret   file with the secret that an input tcp: asks for, as its ?secret=FILE; None: that of the environment
-             variable RINGLET_SECRET_FILE, or none
+    secret   file with the secret that an input tcp: with ?secret=FILE asks for; None: the file that the environment
+             variable RINGLET_SECRET_FILE names, or none
     """
 
     def __init__(self, address, source=None, type=None, run=0, name="", keep=64 << 20, timeout=None, secret=None):
@@ -88,13 +89,13 @@ class Stream:
         self._says = (255 if type is None else type, 0xFFFF if source is None else source, run)
         self._most = keep
         self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)  # something has its outcome, or the stream has failed
-        self._filled = threading.Condition(self._lock)  # something is to be sent, or the connection is broken
+        self._changed = threading.Condition(self._lock)  # a fragment has its outcome, or the stream has failed
+        self._filled = threading.Condition(self._lock)  # there are bytes to send, or the connection is broken
         self._parts, self._size = [], 0  # fragments that are not in a batch yet
         self._kept = collections.deque()  # batches (last event, bytes) that are not safe
-        self._unsent = collections.deque()  # those of them that are to be sent
+        self._unsent = collections.deque()  # those of them that are not sent yet
         self._bytes = 0  # of all
-        self._first = None  # event that was sent
+        self._first = None  # first event that was sent
         self._last = 0  # one above the last event that was sent
         self._behind = 0  # one above the last event that is kept, or the end
         self._largest = _MOST
@@ -105,12 +106,12 @@ class Stream:
         self._broken = False
         self._error = None
         self._conn = None
-        self._alone = None  # since when there is no connection
-        self._heard = 0.0  # when Ringlet has told something new
-        self._end = None  # of the run, that Ringlet has taken
+        self._alone = None  # time since which there is no connection
+        self._heard = 0.0  # time of the last news from Ringlet
+        self._end = None  # end of the run that Ringlet has taken
         self._number = 0  # of the run
-        self._given = []  # in this run
-        self._before = []  # in others
+        self._given = []  # ranges given up in this run
+        self._before = []  # ranges given up in other runs
         self.next = 0
         self.acked = 0
         conn = self._connect(None if timeout is None else time.monotonic() + timeout)
@@ -131,7 +132,7 @@ class Stream:
 
     @property
     def given_up(self):
-        """What Ringlet has given up so far of what this stream has sent: a list as of GivenUp."""
+        """The fragments of this stream that Ringlet has given up so far: a list like GivenUp.ranges."""
         with self._lock:
             return [r for r in self._before + self._given
                     if self._first is not None and r[0] < self._last and r[1] > self._first]
@@ -139,8 +140,8 @@ class Stream:
     def send(self, event, data, type=None, timeout=None):
         """Send the fragment of an event, at most 65,535 bytes, or keep it until there is a connection.
 
-        Event numbers must grow, and begin at next or above. send waits while all memory has fragments that are not
-        safe; after timeout seconds it raises TimeoutError. Any other error says that the stream cannot go on.
+        Event numbers must grow, and begin at next or above. send waits while fragments that are not safe fill the memory;
+        after timeout seconds it raises TimeoutError. Any other error says that the stream cannot go on.
         """
         n = len(data)
         if n > self._largest:
@@ -164,8 +165,8 @@ class Stream:
         """Declare the end of the run behind the last event; wait until Ringlet has taken it, and all has its outcome.
 
         It returns if all events are safe, and raises GivenUp if some are in no file of the run. After timeout seconds
-        it raises TimeoutError, which says what may be lost. Without a timeout that is when there was nothing new for 5
-        minutes, or no readout unit for one; for 5 seconds, if all is safe.
+        it raises TimeoutError, which says what may be lost. Without a timeout it raises it when the readout unit has told
+        nothing new for 5 minutes, or when there is no readout unit for one minute (5 seconds, if all is safe).
         """
         until = None if timeout is None else time.monotonic() + timeout
         self._heard = time.monotonic()
@@ -183,7 +184,7 @@ class Stream:
             raise GivenUp(self.given_up)
 
     def _await(self, end, until, done):
-        """Wait until something is done, with the lock held. If it is in vain, the error says what may be lost."""
+        """Wait until done() is true, with the lock held. After the time, the error says what may be lost."""
         while not done():
             lacks = self._lacks()
             if lacks is None:
@@ -223,10 +224,10 @@ class Stream:
         return None
 
     def leave(self, timeout=_LEAVE):
-        """Close the stream without declaring the end of the run: for a program that ends before its time.
+        """Close the stream without declaring the end of the run: for a program that ends before the run does.
 
-        It waits until the readout unit has what was sent, for timeout seconds at most. It returns a sentence that says
-        how much it may have dropped, or None.
+        It waits until the readout unit has all sent fragments, for timeout seconds at most. It returns a sentence that
+        says how many may be lost, or None.
         """
         with self._lock:
             self._leaving = True
@@ -241,7 +242,7 @@ class Stream:
         return "events %d to %d were accepted and may be lost%s" % (lacks, self._last - 1, why)
 
     def abort(self):
-        """Close the stream at once, without declaring the end of the run. What is not safe may be lost."""
+        """Close the stream at once, without declaring the end of the run. Fragments that are not safe may be lost."""
         with self._lock:
             self._closed = True
             self._filled.notify()
@@ -270,7 +271,7 @@ class Stream:
                 self._filled.notify()
 
     def _wait(self, until, sentence):
-        """Wait for a change, with the lock held. The caller looks first whether it came before an error."""
+        """Wait for a change, with the lock held. The caller checks its condition before it takes an error."""
         if self._error is not None:
             raise self._error
         left = None if until is None else until - time.monotonic()
@@ -278,7 +279,7 @@ class Stream:
             raise TimeoutError(sentence)
 
     def _seal(self):
-        """Make a batch of what was put, with the lock held."""
+        """Make a batch of the fragments in _parts, with the lock held."""
         if self._parts:
             batch = (self._behind, b"".join(self._parts))
             self._kept.append(batch)
@@ -286,7 +287,7 @@ class Stream:
             self._parts, self._size = [], 0
 
     def _rest(self, event):
-        """What is kept of events from one on, with the lock held. A new run has nothing, and wants no more than this."""
+        """The kept batches with events from event on, with the lock held: those that a new run needs."""
         rest = collections.deque(b for b in self._kept if b[0] > event)
         if rest:
             last, data = rest.popleft()
@@ -312,7 +313,7 @@ class Stream:
                 if self._address == "exec:":
                     raise ConnectionError("the readout unit is gone")
                 conn = self._connect(None)
-        except Exception as error:  # told to whoever sends
+        except Exception as error:  # send and close raise it
             self._fail(error)
 
     def _fail(self, error):
@@ -323,7 +324,7 @@ class Stream:
             self._filled.notify()
 
     def _converse(self, conn):
-        """Send what is there, while another thread takes acknowledgements, until the connection breaks."""
+        """Send batches, while another thread reads answers, until the connection breaks."""
         listener = threading.Thread(target=self._listen, args=(conn,), name="ringlet answers", daemon=True)
         listener.start()
         try:
@@ -353,7 +354,7 @@ class Stream:
             listener.join(timeout=2)
 
     def _listen(self, conn):
-        """Take answers until the connection breaks."""
+        """Read answers until the connection breaks."""
         try:
             while True:
                 code, a, b, c, d, sentence = _answer(conn)
@@ -379,7 +380,7 @@ class Stream:
             self._filled.notify()
 
     def _connect(self, until):
-        """Connect until it is accepted; None when the stream is closed."""
+        """Try to connect until the readout unit accepts; None when the stream is closed."""
         pause, why = 0.02, None
         while not self._closed:
             conn = None
@@ -409,7 +410,8 @@ class Stream:
         return None
 
     def _greet(self, conn):
-        """Say hello, and prove the secret when the readout unit has; the answer behind that."""
+        """Send the hello; with a secret, check the readout unit's proof and send this front-end's. Returns the last
+        answer."""
         options = self._options
         if self._secret is not None:
             options += _OPTION.pack(3, _NONCE) + os.urandom(_NONCE)
@@ -431,12 +433,12 @@ class Stream:
 
     def _accepted(self, conn, event, number, window, largest):
         with self._lock:
-            if number == 0 or number != self._number:  # what has no outcome is sent in the new run
+            if number == 0 or number != self._number:  # fragments without an outcome are sent in the new run
                 for first, behind, n, reason, sentence in self._given:
                     behind = min(behind, self.acked)
                     if first < behind:
                         _note(self._before, (first, behind, min(n, behind - first), reason, sentence))
-            self._given = []  # told again
+            self._given = []  # the readout unit sends them again
             self._number, self._end = number, None
             self._largest = min(largest, _MOST)
             self.next = event
@@ -451,7 +453,7 @@ class Stream:
 
 
 def _read_secret(address, name):
-    """The secret of a stream over TCP: what its file holds, without the ends of lines behind it. None: it has none."""
+    """The secret of a stream over TCP: the content of its file without line ends behind it; None if it has none."""
     name = name or os.environ.get("RINGLET_SECRET_FILE")
     if not name or not address.startswith("tcp:"):
         return None
@@ -463,7 +465,7 @@ def _read_secret(address, name):
 
 
 def _note(ranges, new):
-    """Note what was given up. There is a bound to the ranges: the last one takes what does not fit."""
+    """Record a range that was given up. The number of ranges is bounded: the last one absorbs further ones."""
     if ranges:
         first, behind, n, reason, sentence = ranges[-1]
         touches = behind == new[0] and reason == new[3]
@@ -536,7 +538,7 @@ class _Socket:
 
     def close(self):
         try:
-            self._s.shutdown(socket.SHUT_RDWR)  # wakes whoever reads
+            self._s.shutdown(socket.SHUT_RDWR)  # wakes the reading thread
         except OSError:
             pass
         self._s.close()
