@@ -7,7 +7,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// addFilterFigures adds what a filter on the node says, and the decision unit on the node n1. The caller holds mu.
+// addFilterFigures adds the counters of a filter on the node, and on node n1 those of the decision unit. The caller
+// holds mu.
 func (f *Fake) addFilterFigures(node *ecsv1.NodeFigures, i int) {
 	all := f.builtTicks * eventsPerTick
 	judged := all / uint64(f.opt.Nodes)
@@ -27,7 +28,7 @@ func (f *Fake) addFilterFigures(node *ecsv1.NodeFigures, i int) {
 	})
 }
 
-// latencySteps are made-up times of decisions after so many ticks.
+// latencySteps are made-up times of decisions after that many ticks of building.
 func latencySteps(built uint64) (steps []*ecsv1.LatencyPart) {
 	for i, name := range []string{"decision", "building", "judged", "ordering", "filter_wait", "filter"} {
 		l := &ecsv1.Latency{}

@@ -17,14 +17,14 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// tickTime is what a tick of the made-up figures stands for.
+// tickTime is the made-up time of one tick.
 const tickTime = 100 * time.Millisecond
 
-// Options of a Fake. The zero value has four nodes, moves at once and has no runs on record.
+// Options of a Fake. The zero value has four nodes, no time for transitions and no runs on record.
 type Options struct {
 	Nodes        int           // 0: 4
 	Dwell        time.Duration // how long a transition takes
-	WithPastRuns bool          // there are runs on record already, one of each kind
+	WithPastRuns bool          // begin with runs on record, one of each kind
 	Begin        time.Time     // time of tick 0; zero: 2026-11-21 12:00 UTC
 }
 
@@ -37,23 +37,22 @@ type Fake struct {
 	close      context.CancelFunc
 	goroutines sync.WaitGroup
 
-	// mu guards
-	mu           sync.Mutex
+	mu           sync.Mutex // guards the fields below
 	state        fsm.State
-	transition   uint64 // number of the transition under way or last
+	transition   uint64 // number of the current or last transition
 	moved        chan struct{}
 	changes      uint64
 	since        time.Time
 	tick         uint64
 	runStartTick uint64 // tick at which the run began to build
-	builtTicks   uint64 // ticks in which it built
+	builtTicks   uint64 // ticks in which the run has built
 	config       string
-	run          *ecsv1.Run // under way, or last; nil before the first
+	run          *ecsv1.Run // current or last; nil before the first
 	excluded     map[string]bool
 	fault        *ecsv1.Cause
 }
 
-// New makes one in the state Offline.
+// New makes a Fake in the state Offline.
 func New(opt Options) *Fake {
 	if opt.Nodes == 0 {
 		opt.Nodes = 4
@@ -76,7 +75,7 @@ func New(opt Options) *Fake {
 	return f
 }
 
-// Close ends what is under way.
+// Close ends the transitions under way.
 func (f *Fake) Close() {
 	f.close()
 	f.goroutines.Wait()
@@ -96,7 +95,7 @@ func (f *Fake) Live(ctx context.Context) {
 	}
 }
 
-// Tick lets the made-up time go on by tickTime.
+// Tick advances the made-up time by tickTime.
 func (f *Fake) Tick() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -129,7 +128,7 @@ func (f *Fake) Names() []string {
 	return out
 }
 
-// FSM describes the machine: the table of node/fsm, with exclude and include.
+// FSM describes the state machine: the table of node/fsm, with exclude and include.
 func (f *Fake) FSM() *ecsv1.FSM {
 	out := &ecsv1.FSM{}
 	for _, s := range fsm.States() {
@@ -204,7 +203,7 @@ func (f *Fake) allowed() []string {
 	return out
 }
 
-// Plan tells who would do what.
+// Plan lists which component a command would ask to do what.
 func (f *Fake) Plan(_ context.Context, req *ecsv1.CommandRequest) *ecsv1.PlanResponse {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -234,7 +233,7 @@ func (f *Fake) refusalOf(req *ecsv1.CommandRequest) error {
 	return nil
 }
 
-// Command walks the machine.
+// Command executes a command, and waits for its transition unless the request says not to.
 func (f *Fake) Command(ctx context.Context, user string, req *ecsv1.CommandRequest) (*ecsv1.CommandResponse, error) {
 	f.mu.Lock()
 	if err := f.refusalOf(req); err != nil {
@@ -312,7 +311,7 @@ func (f *Fake) begin(cmd fsm.Command, user string, req *ecsv1.CommandRequest) <-
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if f.transition != number {
-			return // overtaken
+			return // a later transition has begun
 		}
 		f.enter(t.To)
 		switch cmd {
@@ -329,7 +328,7 @@ func (f *Fake) begin(cmd fsm.Command, user string, req *ecsv1.CommandRequest) <-
 	return done
 }
 
-// enter comes into a state. The caller holds mu.
+// enter sets the state and publishes it. The caller holds mu.
 func (f *Fake) enter(s fsm.State) {
 	f.state = s
 	f.changes++
@@ -373,7 +372,7 @@ func (f *Fake) exclude(user string, req *ecsv1.CommandRequest) *ecsv1.CommandRes
 	return f.answer(node+" is "+req.GetCommand()+"d", false)
 }
 
-// Lose strikes a node with a fault: a run is ABORTED, the partition is in Error.
+// Lose makes a node fail: a run becomes ABORTED, the partition goes to Error.
 func (f *Fake) Lose(node string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -399,7 +398,7 @@ func (f *Fake) Lose(node string) {
 	f.enter(fsm.Error)
 }
 
-// Check takes everything but the configuration "broken".
+// Check accepts every configuration without the words "broken" and "nodse".
 func (f *Fake) Check(_ context.Context, req *ecsv1.CheckConfigurationRequest) *ecsv1.CheckConfigurationResponse {
 	if strings.Contains(req.GetConfiguration(), "broken") || strings.Contains(req.GetConfiguration(), "nodse") {
 		return &ecsv1.CheckConfigurationResponse{Problems: sampleProblems}

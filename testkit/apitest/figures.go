@@ -27,7 +27,7 @@ func (f *Fake) publish(e *ecsv1.Event) {
 	f.Add(e)
 }
 
-// runActive says whether a run goes on. The caller holds mu.
+// runActive says whether there is a run that has not ended. The caller holds mu.
 func (f *Fake) runActive() bool {
 	return f.run != nil && f.run.GetVerdict() == ecsv1.Verdict_VERDICT_UNSPECIFIED
 }
@@ -66,7 +66,7 @@ func (f *Fake) endRun(v ecsv1.Verdict, end string) {
 	f.save(f.run)
 }
 
-// setBuiltTotals fills in what a run of so many ticks has built.
+// setBuiltTotals fills in the totals of a run that has built for that many ticks.
 func setBuiltTotals(r *ecsv1.Run, ticks uint64) {
 	r.EventsBuilt = ticks * eventsPerTick
 	r.BytesBuilt = r.EventsBuilt * bytesPerEvent
@@ -86,7 +86,7 @@ func setBuiltTotals(r *ecsv1.Run, ticks uint64) {
 		r.EventsBuilt, r.EventsBuilt/packing, r.EventsBuilt/packing/4)
 }
 
-// Status is the tree.
+// Status is the status with the tree of components.
 func (f *Fake) Status() *ecsv1.PartitionStatus {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -146,7 +146,7 @@ func (f *Fake) node(i int, n, stable, between string) *ecsv1.Component {
 			"host": fmt.Sprintf("host%d", i), "memory": "8.0 GiB"},
 	}
 	if f.state == fsm.Error {
-		c.State, c.InBetween = fsm.Ready.String(), "" // healthy ones are parked
+		c.State, c.InBetween = fsm.Ready.String(), "" // healthy nodes wait in Ready
 		if f.fault.GetComponent() == n {
 			c.State, c.InError, c.Cause = fsm.Error.String(), true, f.fault
 		}
@@ -164,10 +164,10 @@ func (f *Fake) node(i int, n, stable, between string) *ecsv1.Component {
 	return c
 }
 
-// Snapshot is the figures, made of the count of ticks.
+// Snapshot is the figures, which depend on the count of ticks alone.
 func (f *Fake) Snapshot(history int) *ecsv1.Snapshot {
 	s := f.snapshot()
-	const kept = 120 // samples: a minute in which nothing changed
+	const kept = 120 // samples, all like the current one: one minute
 	for i := min(history, kept); i > 0; i-- {
 		s.History = append(s.History, &ecsv1.Sample{
 			At:                  timestamppb.New(s.GetAt().AsTime().Add(-time.Duration(i) * 500 * time.Millisecond)),
@@ -215,7 +215,7 @@ func (f *Fake) snapshot() *ecsv1.Snapshot {
 	return s
 }
 
-// addRunFigures adds what only a run has. The caller holds mu.
+// addRunFigures adds the figures of a run. The caller holds mu.
 func (f *Fake) addRunFigures(s *ecsv1.Snapshot) {
 	n, built := uint64(f.opt.Nodes), f.builtTicks*eventsPerTick
 	wave := 0.0

@@ -15,13 +15,12 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// memory is the records, as long as the process lives.
+// memory keeps the records in memory.
 type memory struct {
-	// FailAudit makes Audit fail where it is set. Set it before use.
+	// FailAudit returns the error of AddAudit for an entry; nil: AddAudit does not fail. Set it before use.
 	FailAudit func(*ecsv1.AuditEntry) error
 
-	// lock guards
-	lock       sync.Mutex
+	lock       sync.Mutex   // guards the fields below
 	runs       []*ecsv1.Run // oldest first
 	entries    []*ecsv1.AuditEntry
 	keptValues map[string][]byte
@@ -113,7 +112,7 @@ func (m *memory) Remember(key string, value []byte) error {
 	return nil
 }
 
-// Recall returns it.
+// Recall returns the value of a key.
 func (m *memory) Recall(key string) ([]byte, error) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
@@ -129,7 +128,7 @@ func (m *memory) ListAudit(limit int) ([]*ecsv1.AuditEntry, error) {
 	return out, nil
 }
 
-// pastRuns are runs of each kind, before the partition's time begins.
+// pastRuns are runs of each kind, with times before begin.
 func pastRuns(begin time.Time) []*ecsv1.Run {
 	kinds := []struct {
 		verdict ecsv1.Verdict

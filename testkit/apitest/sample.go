@@ -7,8 +7,8 @@ import (
 	samplev1 "ringlet/proto/ringlet/sample/v1"
 )
 
-// Sample sends as many made-up samples as are asked for, in messages of two, of two counters. Of a node called nowhere
-// there are none.
+// Sample sends as many made-up samples of two counters as the question asks for, two in a message. It refuses a node
+// called nowhere.
 func (f *Fake) Sample(ctx context.Context, q *samplev1.Question, send func(*samplev1.Samples) error) error {
 	if q.GetNode() == "nowhere" {
 		return &api.ArgumentError{Name: "node", Why: "nowhere is no node"}

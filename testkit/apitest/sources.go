@@ -6,8 +6,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// addSources adds a live source for each node, given the event rate: fragments of the last one are missing now and
-// then, and it is an event or more behind. The caller holds mu.
+// addSources adds a live source for each node, at the event rate. The last source lacks fragments now and then, and is
+// behind by up to 700 events. The caller holds mu.
 func (f *Fake) addSources(s *ecsv1.Snapshot, rate float64) {
 	built := f.builtTicks * eventsPerTick
 	for i := range f.opt.Nodes {

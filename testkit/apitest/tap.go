@@ -9,10 +9,10 @@ import (
 	"ringlet/velo"
 )
 
-// tapEvery is between two messages of the made-up samples.
+// tapEvery is the time between two messages of made-up samples.
 const tapEvery = 10 * time.Millisecond
 
-// sampleBoard is that of the R sensor 0 of a vertex detector, in source 0's company: three clusters.
+// sampleBoard is a fragment of R sensor 0 of a vertex detector, with three clusters.
 func sampleBoard(n uint64) *tapv1.Fragment {
 	data := make([]byte, velo.MaxBoardSize)
 	clusters := []velo.Cluster{velo.NewCluster(3, false), velo.NewCluster(40, true), velo.NewCluster(600, false)}
@@ -20,9 +20,8 @@ func sampleBoard(n uint64) *tapv1.Fragment {
 	return &tapv1.Fragment{Source: 2, Type: uint32(velo.BankType), Size: uint32(len(data)), Data: data}
 }
 
-// Tap shows made-up events, one in each message, of two sources: the second one's fragment is missing. With data
-// there is a third, a board of a vertex detector. A share of 13 is
-// refused.
+// Tap sends made-up events, one in each message, of two sources: the second one's fragment is missing. With data there
+// is a third, a board of a vertex detector. It refuses a share of 13.
 func (f *Fake) Tap(ctx context.Context, sel *tapv1.Selection, send func(*tapv1.Samples) error) error {
 	if sel.GetShare() == 13 {
 		return &api.ArgumentError{Name: "share", Why: "13 is not liked here"}

@@ -1,13 +1,12 @@
-// Package cases goes over the cases of a test: all of them, or in the short form a part.
+// Package cases selects the cases of a test: all of them, or with go test -short a third.
 //
-// A test of a fault has a case for each discipline, carrier or shape of a run, and the same code handles a fault in
-// every case. In the short form of the tests (go test -short) a test runs a third of its cases. Which third follows
-// from its name: the tests of several faults have every case among them, and the same test has the same cases each
-// time.
+// A test of a fault has a case for each discipline, carrier or shape of a run, but the same code handles the fault in
+// every case. The name of the test determines its third: the same test always runs the same cases, while the tests of
+// several faults together cover all of them.
 //
-// Where a test does one thing again and again, Count says how often.
+// Count is for a test that repeats one thing: how often it does so.
 //
-// What the caller must do: nothing but to range over it, in the test that has the cases.
+// What the caller must do: range over Select in the test that has the cases.
 package cases
 
 import (
@@ -18,7 +17,7 @@ import (
 	"testing"
 )
 
-// shortShare is how much of the cases a short test runs: one in so many.
+// shortShare: a short test runs one case in shortShare.
 const shortShare = 3
 
 // Select returns the cases that this test runs now, in the order of their names.
@@ -35,8 +34,8 @@ func Select[C any](t testing.TB, all map[string]C) iter.Seq2[string, C] {
 	}
 }
 
-// runsInShort says whether a short test runs its i-th case of n: every third from where the test's name says, at least
-// one.
+// runsInShort says whether a short test runs its i-th case of n: every third one, beginning at a case that the test's
+// name determines.
 func runsInShort(test string, i, n int) bool {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(test))
@@ -44,7 +43,7 @@ func runsInShort(test string, i, n int) bool {
 	return i%shortShare == first
 }
 
-// Count is a number of a test, such as how often it does something: the first, or in the short form the second.
+// Count is a number of a test, such as how often it repeats something: all, or short with go test -short.
 func Count[N any](all, short N) N {
 	if testing.Short() {
 		return short

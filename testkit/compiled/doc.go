@@ -1,9 +1,8 @@
-// Package compiled makes programs of the clients for tests: it stands for a user who compiles a C program against the
-// headers in clients/c. The caller gives the paths as its own folder sees them. A program that several tests use is
-// compiled once.
+// Package compiled compiles C programs for tests as a user would, against the headers in clients/c. Paths are relative
+// to the caller's folder. A program that several tests use is compiled once.
 //
-// It is for tests alone; depguard keeps it out of everything else. It does not promise that there is a compiler: a test
-// is skipped without one, and says so.
+// It is for tests alone; depguard keeps it out of everything else. Without a compiler the test is skipped, with a
+// message.
 package compiled
 
 import (
@@ -21,8 +20,8 @@ import (
 // StrictFlags are the warnings that a client's header must not give, each an error.
 var StrictFlags = []string{"-Wall", "-Wextra", "-Wpedantic", "-Werror"}
 
-// C compiles a C program with the strictest settings, and gives its path. include is where the clients' headers are.
-// The test is skipped, aloud, where there is no compiler.
+// C compiles a C program with StrictFlags, and returns its path. include is the folder of the clients' headers. The
+// test is skipped, with a message, if there is no compiler.
 func C(t testing.TB, include, source string) string {
 	t.Helper()
 	cc, err := exec.LookPath("cc")
@@ -32,7 +31,7 @@ func C(t testing.TB, include, source string) string {
 	return compile(t, cc, include, source, "-std=c11")
 }
 
-// CXX compiles a program that is C and C++ as C++17; all else as C.
+// CXX is C for a program that is valid C++ as well: it compiles it as C++17.
 func CXX(t testing.TB, include, source string) string {
 	t.Helper()
 	cxx, err := exec.LookPath("c++")
@@ -42,8 +41,8 @@ func CXX(t testing.TB, include, source string) string {
 	return compile(t, cxx, include, source, "-x", "c++", "-std=c++17")
 }
 
-// programs are the bytes of what was compiled, by the command, as functions that compile no more than once. A file of
-// it is of one test, and goes with that.
+// programs are functions by command line, which compile once and return the bytes of the program. Each test writes its
+// own file of them, which is removed with the test's folder.
 var programs sync.Map
 
 func compile(t testing.TB, compiler, include, source string, language ...string) string {
@@ -66,8 +65,8 @@ func compile(t testing.TB, compiler, include, source string, language ...string)
 	return bin
 }
 
-// writeProgram writes a program that can be executed at once: nothing is started meanwhile that would have it open for
-// writing, too.
+// writeProgram writes a program that can be executed at once. It holds ForkLock: a process forked meanwhile would
+// inherit the open file, and the execution would fail with "text file busy".
 func writeProgram(path string, program []byte) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

@@ -1,3 +1,3 @@
-// Package golden reads bytes that were written by hand, for tests that hold a format against them. Only tests may
-// import it.
+// Package golden reads bytes that a person has written by hand, for tests that compare a format with them. Only tests
+// may import it.
 package golden

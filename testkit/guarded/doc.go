@@ -1,6 +1,5 @@
-// Package guarded gives tests memory between pages that nobody may touch: a byte read or written beyond it ends the
-// process.
+// Package guarded gives tests memory between two protected pages: a read or write beyond the memory ends the process.
 //
-// What the caller must do: keep nothing of it beyond the end of the test. It is for tests alone; depguard keeps it
-// out of everything else.
+// What the caller must do: not use the memory after the end of the test. It is for tests alone; depguard keeps it out
+// of everything else.
 package guarded

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pages returns so many pages of memory, zeros, until the test ends.
+// Pages returns that many pages of zeroed memory, valid until the test ends.
 func Pages(t testing.TB, pages int) []byte {
 	t.Helper()
 	page := os.Getpagesize()

@@ -1,9 +1,9 @@
-// Package interpreted starts programs in Python for tests: it stands for a user who runs a program with the package in
-// clients/python. The caller gives the paths as its own folder sees them.
+// Package interpreted runs Python programs for tests as a user would, with the package in clients/python. Paths are
+// relative to the caller's folder.
 //
-// What is started is the interpreter itself. The python3 of a PATH may be a program that looks for it (pyenv's does),
-// which takes half a second and more each time; a test that starts many would wait for that program alone.
+// It starts the interpreter itself. The python3 in PATH may be a wrapper that searches the interpreter (pyenv's is),
+// which takes half a second and more at each start.
 //
-// It is for tests alone; depguard keeps it out of everything else. It does not promise that there is an interpreter: a
-// test is skipped without one, and says so.
+// It is for tests alone; depguard keeps it out of everything else. Without an interpreter the test is skipped, with a
+// message.
 package interpreted

@@ -8,10 +8,9 @@ import (
 	"testing"
 )
 
-// FindPython gives the path of the interpreter, or says why there is none that the clients can be run by. It looks
-// once.
+// FindPython returns the path of an interpreter that can run the clients. It searches once.
 var FindPython = sync.OnceValues(func() (string, error) {
-	// The lock is in Python 3.9 and newer, which the clients ask for.
+	// F_OFD_SETLK exists in Python 3.9 and newer, which the clients need.
 	out, err := exec.Command("python3", "-c", "import fcntl, sys; fcntl.F_OFD_SETLK; print(sys.executable)").Output()
 	if err != nil {
 		return "", fmt.Errorf("there is no python3, 3.9 or newer: %w", err)
@@ -19,14 +18,15 @@ var FindPython = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 })
 
-// Python gives the beginning of a command, behind which a program and its arguments stand. clients is the directory of
-// our package, or empty. No compiled code is left. The test is skipped, aloud, where there is no interpreter.
+// Python returns the beginning of a command line, to which the caller appends a program and its arguments. clients is
+// the folder of the package ringlet, or empty. No compiled code is written. The test is skipped, with a message, if
+// there is no interpreter.
 func Python(t testing.TB, clients string) []string {
 	t.Helper()
 	python, err := FindPython()
 	if err != nil {
 		t.Skip("SKIPPED: ", err)
 	}
-	// env becomes the interpreter, so who kills the command kills that.
+	// env executes the interpreter in its own process: killing the command kills the interpreter.
 	return []string{"env", "PYTHONPATH=" + clients, python, "-B"}
 }

@@ -11,7 +11,7 @@ import (
 	"ringlet/testkit/must"
 )
 
-// New is an authority of its own: it gives a name an identity that is good on this host for an hour.
+// New makes an authority, and returns a function that issues identities, valid on this host for an hour.
 func New(t testing.TB) func(name string, role certs.Role) *certs.Identity {
 	t.Helper()
 	ca, err := certs.NewCA(time.Hour)

@@ -1,3 +1,3 @@
-// Package livetest has a live source that a test plays: what its front-end would send, the test gives. Whoever tests a
-// whole run adds Kind to the table of sources and takes it away afterwards.
+// Package livetest has a live source that a test drives: the test sends fragments in place of a front-end. A test of a
+// whole run adds NewRow to the table of sources, and removes it afterwards.
 package livetest

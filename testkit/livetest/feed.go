@@ -11,11 +11,11 @@ import (
 	"ringlet/source/live"
 )
 
-// Feed is a live.Feed. Its methods Send, End and Fail play the front-end; they may be called from any goroutine, before
-// the feed is opened too.
+// Feed is a live.Feed. The test calls Send, End and Fail in place of a front-end, from any goroutine, also before the
+// feed is opened.
 type Feed struct {
-	Settings     live.FeedSettings // what it was opened with
-	FrontendName string            // who its front-end says it is
+	Settings     live.FeedSettings // settings that the readout unit has opened it with
+	FrontendName string            // name of its front-end
 
 	safe     atomic.Uint64
 	consumed atomic.Uint64
@@ -23,18 +23,18 @@ type Feed struct {
 
 	mu        sync.Mutex // guards the rest
 	queued    []live.Fragment
-	handedOut []live.Fragment // given and not done
+	handedOut []live.Fragment // returned by Next and not released
 	err       error
-	woken     chan struct{} // closed when there is something to give
+	woken     chan struct{} // closed when there is a fragment or an error for Next
 	stats     live.Stats
 	givenUp   []live.GivenUpRange
 	resumeAt  uint64
 }
 
-// New makes a feed that has nothing yet.
+// New makes a feed without fragments.
 func New() *Feed { return &Feed{woken: make(chan struct{})} }
 
-// Data is what fragments of an event hold, unless the test says otherwise: size bytes that depend on source and event.
+// Data is the data of the fragments that Send makes: size bytes that depend on source and event.
 func Data(source uint16, e uint64, size int) []byte {
 	data := make([]byte, size)
 	for i := range data {
@@ -43,7 +43,7 @@ func Data(source uint16, e uint64, size int) []byte {
 	return data
 }
 
-// Send gives fragments of so many bytes with these event numbers. It does not wait.
+// Send queues fragments of size bytes with these event numbers. It does not wait.
 func (f *Feed) Send(source uint16, size int, events ...uint64) {
 	for _, e := range events {
 		f.enqueue(live.Fragment{Event: e, Type: 51, Data: Data(source, e, size)})
@@ -59,10 +59,10 @@ func (f *Feed) enqueue(fragment live.Fragment) {
 	f.wake()
 }
 
-// End says that the front-end's run is over, behind what was sent.
+// End ends the front-end's run, after the queued fragments.
 func (f *Feed) End() { f.Fail(io.EOF) }
 
-// Fail ends the feed with an error, behind what was sent.
+// Fail ends the feed with an error, after the queued fragments.
 func (f *Feed) Fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -75,16 +75,16 @@ func (f *Feed) wake() {
 	f.woken = make(chan struct{})
 }
 
-// Acknowledged is below which event everything is safe.
+// Acknowledged is the event below which all events are safe.
 func (f *Feed) Acknowledged() uint64 { return f.safe.Load() }
 
-// Consumed is how many fragments were taken, whatever became of them.
+// Consumed is how many fragments were released, whatever their outcome.
 func (f *Feed) Consumed() uint64 { return f.consumed.Load() }
 
-// Closed tells whether the feed was closed.
+// Closed says whether the feed was closed.
 func (f *Feed) Closed() bool { return f.closed.Load() }
 
-// Next is live.Feed's.
+// Next implements live.Feed.
 func (f *Feed) Next(ctx context.Context, dst []live.Fragment) (int, error) {
 	for {
 		f.mu.Lock()
@@ -106,7 +106,7 @@ func (f *Feed) Next(ctx context.Context, dst []live.Fragment) (int, error) {
 	}
 }
 
-// ReleaseFragments is live.Feed's. The memory is spoiled, so that whoever still reads it is found out.
+// ReleaseFragments implements live.Feed. It overwrites the memory: code that still reads it finds wrong data.
 func (f *Feed) ReleaseFragments(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,24 +120,24 @@ func (f *Feed) ReleaseFragments(n int) {
 	f.consumed.Add(uint64(n))
 }
 
-// SetResumeEvent is live.Feed's.
+// SetResumeEvent implements live.Feed.
 func (f *Feed) SetResumeEvent(e uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.resumeAt = e
 }
 
-// Resumed is where the front-end would be asked to go on.
+// Resumed is the event from which the readout unit would ask the front-end to continue.
 func (f *Feed) Resumed() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.resumeAt
 }
 
-// Frontend is live.FrontendNamer's.
+// Frontend implements live.FrontendNamer.
 func (f *Feed) Frontend() string { return f.FrontendName }
 
-// ReportGivenUp is live.Feed's. It is an error to tell of an event that was said to be safe.
+// ReportGivenUp implements live.Feed. It panics if an event in the range was reported as safe.
 func (f *Feed) ReportGivenUp(from, to uint64, why live.Fault) {
 	if to <= from || why != live.FaultBackwards && from < f.safe.Load() {
 		panic("what is safe was given up")
@@ -147,28 +147,28 @@ func (f *Feed) ReportGivenUp(from, to uint64, why live.Fault) {
 	f.givenUp = append(f.givenUp, live.GivenUpRange{From: from, To: to, Fault: why})
 }
 
-// GivenUp is what ReportGivenUp was told, in order.
+// GivenUp are the ranges of ReportGivenUp, in order.
 func (f *Feed) GivenUp() []live.GivenUpRange {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.givenUp)
 }
 
-// SetSafeBelow is live.Feed's.
+// SetSafeBelow implements live.Feed. It panics if the event is below an earlier one.
 func (f *Feed) SetSafeBelow(e uint64) {
 	if before := f.safe.Swap(e); before > e || e == event.EndOfRun {
 		panic("what is safe goes back")
 	}
 }
 
-// Stats is live.Feed's.
+// Stats implements live.Feed.
 func (f *Feed) Stats() live.Stats {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.stats
 }
 
-// Close is live.Feed's.
+// Close implements live.Feed.
 func (f *Feed) Close() error {
 	f.closed.Store(true)
 	return nil

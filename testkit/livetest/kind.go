@@ -9,10 +9,10 @@ import (
 	"ringlet/source/live"
 )
 
-// Name is the name of the kind that Kind makes: an input is "fake:" and the name of a feed.
+// Name is the name of the kind that NewRow makes: an input is "fake:" and the name of a feed.
 const Name = "fake"
 
-// NewRow is a kind of source whose inputs are the feeds of a test, which find knows by name.
+// NewRow is a kind of source whose inputs are the feeds of a test; find returns a feed by its name, or nil.
 func NewRow(find func(name string) *Feed) source.InputKind {
 	return source.InputKind{
 		Kind: registry.Kind{Name: Name, Help: "played by a test"},

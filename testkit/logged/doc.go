@@ -1,4 +1,4 @@
-// Package logged keeps what many goroutines write, such as a log or the output of a process, for a test to read.
+// Package logged keeps text that many goroutines write, such as a log or the output of a process, for a test to read.
 //
 // It is for tests alone; depguard keeps it out of everything else.
 package logged
@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// Buffer is an io.Writer that may be read while others write. Its zero value is ready.
+// Buffer is an io.Writer that a test may read while other goroutines write. Its zero value is ready.
 type Buffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -29,7 +29,7 @@ func (b *Buffer) String() string {
 	return b.text.String()
 }
 
-// Count is the number of lines with a text.
+// Count is the number of lines that contain text.
 func (b *Buffer) Count(text string) (n int) {
 	for line := range strings.Lines(b.String()) {
 		if strings.Contains(line, text) {

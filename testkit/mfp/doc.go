@@ -1,4 +1,4 @@
-// Package mfp lays out MFPs for tests, as docs/format/mfp.md has them. The program makes its own with pattern.FillMFP.
+// Package mfp lays out MFPs (docs/format/mfp.md) for tests, independently of the code of the program.
 //
 // It is for tests alone; depguard keeps it out of everything else.
 package mfp
@@ -9,13 +9,13 @@ import (
 	"ringlet/event"
 )
 
-// A Fragment is what an MFP holds of one event.
+// A Fragment is the fragment of one event in an MFP.
 type Fragment struct {
 	Type event.BankType
 	Data []byte
 }
 
-// Build gives the packet of the fragments; h.N and h.Size follow from them.
+// Build makes the packet of the fragments; it computes h.NumFragments and h.Size.
 func Build(h event.MFPHeader, fragments ...Fragment) []byte {
 	h.NumFragments = len(fragments)
 	b := make([]byte, event.MFPHeaderSize(h.NumFragments))

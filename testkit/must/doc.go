@@ -25,18 +25,18 @@ func OK(t TB, err error) {
 	}
 }
 
-// LimitParallel is for a TestMain: as many parallel tests as it says run beside each other, since they wait for
-// time-outs most of the time, and fewer under the race detector, which makes work of it.
+// LimitParallel is for a TestMain: it sets how many parallel tests run at once. Tests that mostly wait for time-outs
+// may be more than there are processors; under the race detector they compute more, and fewer should run.
 func LimitParallel(tests, underRace int) {
 	if invariants.Enabled {
 		tests = underRace
 	}
 	if err := flag.Set("test.parallel", strconv.Itoa(tests)); err != nil {
-		panic(err) // it is a flag of every test binary
+		panic(err) // every test binary has the flag
 	}
 }
 
-// MemoryDir is a directory in memory, where synchronising costs nothing, or any other where there is no such.
+// MemoryDir is a temporary directory in memory, where fsync costs nothing; without /dev/shm, on the disk.
 func MemoryDir(t testing.TB) string {
 	dir, err := os.MkdirTemp("/dev/shm", "ringlet-test-")
 	if err != nil {

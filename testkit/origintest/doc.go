@@ -1,6 +1,7 @@
-// Package origintest makes recordings for tests of what reads them: whole runs, but without a network. It stands for no
-// idea of the documents; it is where sources and the sink for recordings meet directly.
+// Package origintest makes recordings of whole runs for tests of their readers. It connects sources directly to the
+// sink for recordings, without a network.
 //
-// The caller gives a configuration as a user would write it, with the numbers of units. Each MEP goes to one builder
-// unit after the other, two of them in the order in which they would not have been finished. Only tests may import it.
+// The caller passes a configuration as a user would write it, with the numbers of units. MEPs go to the builder units
+// in turn, and one in three is written after the next two: recordings must not depend on the order. Only tests may
+// import it.
 package origintest

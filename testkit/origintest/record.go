@@ -13,8 +13,8 @@ import (
 	"ringlet/source"
 )
 
-// Record records a run of that configuration in dir, and concludes it with a verdict that is true. It gives the
-// directory of the run and its number of events.
+// Record records a run of that configuration in dir, and writes its verdict. It returns the directory of the run and
+// its number of events.
 func Record(ctx context.Context, dir, text string, run uint32,
 	format recording.Format) (runDir string, events uint64, err error) {
 	c, err := config.Compose("test", []byte(text), nil)
@@ -91,7 +91,7 @@ func openSource(c *config.Completed, ru int) (source.Source, error) {
 	return kind.Open(context.Background(), settings)
 }
 
-// build takes blocks from all readout units, and gives MEPs to the builder units.
+// build reads blocks from the sources of all readout units, and writes MEPs to the sinks of the builder units.
 func build(ctx context.Context, c *config.Completed, run uint32, sinks []*sink.Segments) (err error) {
 	var sources []source.Source
 	defer func() {
@@ -110,7 +110,7 @@ func build(ctx context.Context, c *config.Completed, run uint32, sinks []*sink.S
 		meta sink.Meta
 		mep  []byte
 	}
-	var held []built // one of three waits for the next two
+	var held []built // one in three is written after the next two
 	write := func(b built) error { return sinks[b.meta.MEP%uint64(len(sinks))].Write(ctx, b.meta, b.mep) }
 	for {
 		meta, mep, err := assemble(ctx, sources, run)
@@ -140,7 +140,7 @@ func build(ctx context.Context, c *config.Completed, run uint32, sinks []*sink.S
 	}
 }
 
-// assemble makes the next MEP.
+// assemble makes the next MEP from a block of each source.
 func assemble(ctx context.Context, sources []source.Source, run uint32) (meta sink.Meta, mep []byte, err error) {
 	var blocks [][]byte
 	var infos []source.Block

@@ -1,18 +1,18 @@
-// Package patiently has the times of the tests, and every wait of a test with its bound.
+// Package patiently has the time-outs of the tests, and bounded waits for all kinds of events.
 //
-// A test waits for an event, not for a time: a bound only says when it is sure that the event does not come. All such
-// times come from here, and one variable of the environment scales them:
+// A test waits for an event, not for a time: after the time-out the test is sure that the event does not come. All
+// time-outs come from here, and an environment variable scales them:
 //
 //	RINGLET_TEST_PATIENCE=3 go test ./...
 //
-// is for a machine that has three times as much to do as the slowest that the tests are made for. What a test asks of
-// the program, such as a time-out of its configuration, is given as Scaled too where a slow machine could exceed it.
-// Tests of time itself use testing/synctest, and nothing of this package.
+// is for a machine that is three times slower than the slowest that the tests are made for. A time-out that a test
+// configures in the program is Scaled too, if a slow machine could exceed it. Tests of time itself use
+// testing/synctest, and nothing of this package.
 //
 // What the caller must do: call from the goroutine of the test, as with Fatal, and never from a bubble of synctest,
-// where the time of Long is over at once. Where the wait is over in vain, the test ends and shows what every goroutine
-// does, which is what shows why nothing came.
+// where LongTimeout passes at once. After the time-out the test fails and prints the stacks of all goroutines, which
+// show why the event did not come.
 //
-// TestNoTestWaitsForEver, at the root, finds the waits of tests that do not go through here. It is for tests alone;
+// TestNoTestWaitsForEver, at the root, finds waits of tests that do not use this package. It is for tests alone;
 // depguard keeps it out of everything else.
 package patiently

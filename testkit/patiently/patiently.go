@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// factorVariable of the environment: how many times as long all tests wait. Without it, once.
+// factorVariable is the environment variable with the factor of all time-outs; 1 if it is not set.
 const factorVariable = "RINGLET_TEST_PATIENCE"
 
-// timeFactor is what variable says.
+// timeFactor is the value of factorVariable.
 var timeFactor = readFactor(os.Getenv(factorVariable))
 
-// LongTimeout is how long a test waits for what must come, before it says that it did not: far longer than it takes on
-// a machine that has much else to do, since it only bounds what hangs.
+// LongTimeout is how long a test waits for an event before it fails: far longer than the event takes even on a busy
+// machine, since it only ends tests that hang.
 var LongTimeout = Scaled(3 * time.Minute)
 
 // TB is what testing.TB and *rapid.T have in common.
@@ -30,8 +30,8 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-// readFactor ends the tests at a value that is none, with a sentence: with another time than the one asked for they
-// would fail for no reason that anybody sees.
+// readFactor panics at a wrong value, since tests with another factor than the user wants would fail for no visible
+// reason.
 func readFactor(text string) float64 {
 	if text == "" {
 		return 1
@@ -44,25 +44,25 @@ func readFactor(text string) float64 {
 	return f
 }
 
-// Scaled is a time of a test, as variable scales it.
+// Scaled is d times the factor of factorVariable.
 func Scaled(d time.Duration) time.Duration { return time.Duration(float64(d) * timeFactor) }
 
-// Context ends when the test does, or after Long.
+// Context ends when the test does, or after LongTimeout.
 func Context(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), LongTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// Receive takes the next value from a channel, or zero from one that is closed. Without either it ends the test, which
-// says what did not happen.
+// Receive takes the next value from a channel, or zero if it is closed. After LongTimeout it fails the test with
+// missing, which says what did not happen.
 func Receive[T any](t TB, from <-chan T, missing ...string) T {
 	t.Helper()
 	v, _ := next(t, from, missing...)
 	return v
 }
 
-// next is Receive, and says whether it is a value: false where the channel is closed.
+// next is Receive; ok is false if the channel is closed.
 func next[T any](t TB, from <-chan T, missing ...string) (v T, ok bool) {
 	t.Helper()
 	select {
@@ -80,7 +80,7 @@ func next[T any](t TB, from <-chan T, missing ...string) (v T, ok bool) {
 	return v, ok
 }
 
-// All ranges over what comes from a channel until it is closed.
+// All ranges over the values of a channel until it is closed.
 func All[T any](t TB, from <-chan T) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		t.Helper()
@@ -93,8 +93,8 @@ func All[T any](t TB, from <-chan T) iter.Seq[T] {
 	}
 }
 
-// Hold is what a fake does until the test lets it go on, or for Long: the test itself misses what then does not come.
-// Any goroutine may call it, since it does not end the test.
+// Hold blocks a fake until the test sends on the channel or closes it, or for LongTimeout. It does not fail the test,
+// which notices the missing event itself, so that any goroutine may call Hold.
 func Hold[T any](until <-chan T) (v T) {
 	over := time.NewTimer(LongTimeout)
 	defer over.Stop()
@@ -105,7 +105,7 @@ func Hold[T any](until <-chan T) (v T) {
 	return v
 }
 
-// Wait waits until a function returns that waits, such as that of a sync.WaitGroup.
+// Wait waits until a blocking function returns, such as sync.WaitGroup.Wait.
 func Wait(t TB, wait func(), missing ...string) {
 	t.Helper()
 	done := make(chan struct{})
@@ -119,14 +119,14 @@ func Wait(t TB, wait func(), missing ...string) {
 	Receive(t, done, missing...)
 }
 
-// Result waits for a function that waits and says how it went, such as that of an errgroup.Group.
+// Result is Wait for a function with a result, such as errgroup.Group.Wait.
 func Result[T any](t TB, wait func() T, missing ...string) (v T) {
 	t.Helper()
 	Wait(t, func() { v = wait() }, missing...)
 	return v
 }
 
-// Exit waits for the end of a process that was started, as its Wait does. One that does not end is killed.
+// Exit is cmd.Wait for a started process. After LongTimeout it kills the process and fails the test.
 func Exit(t TB, cmd *exec.Cmd) error {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -143,7 +143,7 @@ func Exit(t TB, cmd *exec.Cmd) error {
 	}
 }
 
-// Until asks again and again, until something is so that the test is to see.
+// Until calls is repeatedly until it returns true; what describes the condition.
 func Until(t TB, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(LongTimeout); !is(); time.Sleep(time.Millisecond) {
@@ -153,8 +153,8 @@ func Until(t TB, what string, is func() bool) {
 	}
 }
 
-// Watch bounds a whole test whose waits cannot be bounded one by one, since it counts what is allocated or measures how
-// long something takes: after Long it ends all tests of the package, and shows what every goroutine does.
+// Watch bounds a whole test whose waits cannot be bounded one by one, since it counts allocations or measures times:
+// after LongTimeout it ends all tests of the package, and prints the stacks of all goroutines.
 func Watch(t testing.TB) {
 	over := time.AfterFunc(LongTimeout, func() {
 		panic(fmt.Sprintf("%s was not over in %v (%s=3 waits three times as long)\n\n%s", t.Name(), LongTimeout,
@@ -163,7 +163,7 @@ func Watch(t testing.TB) {
 	t.Cleanup(func() { over.Stop() })
 }
 
-// failMissing ends the test with what did not happen, or else with what is said where nobody said more.
+// failMissing fails the test with missing, which the caller gave, or else with otherwise.
 func failMissing(t TB, missing []string, otherwise string) {
 	t.Helper()
 	if len(missing) > 0 {
@@ -173,7 +173,7 @@ func failMissing(t TB, missing []string, otherwise string) {
 		goroutines())
 }
 
-// goroutines is what every goroutine does, cut where there are very many.
+// goroutines is the stacks of all goroutines, at most 1 MiB.
 func goroutines() []byte {
 	all := make([]byte, 1<<20)
 	return all[:runtime.Stack(all, true)]

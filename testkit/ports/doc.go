@@ -1,8 +1,7 @@
-// Package ports has ports of this machine for tests that must know one beforehand, or listen at it a second time: that
-// of a run control's gossip, which nodes are told before there is a control.
+// Package ports reserves ports of this machine for tests that must know a port before a process listens at it, or
+// listen at it twice. An example is the port of a run control's gossip, which nodes need before the control starts.
 //
-// A test that listens once asks the kernel for a port instead. It is for tests alone; depguard keeps it out of
-// everything else.
+// A test that listens once uses port 0 instead. It is for tests alone; depguard keeps it out of everything else.
 package ports
 
 import (
@@ -12,8 +11,8 @@ import (
 	"testing"
 )
 
-// Reserve is a port of a test alone until the test ends, for TCP and UDP. The kernel hands out no such port by itself:
-// it lies below those of connections. A name that only one process of this machine can hold keeps it from other tests.
+// Reserve returns a port, for TCP and UDP, that no other test has until this test ends. The kernel does not assign it
+// by itself, since it lies below the range for connections. A Unix socket with the port in its name is the reservation.
 func Reserve(t testing.TB) int {
 	t.Helper()
 	for range 1000 {
@@ -31,7 +30,7 @@ func Reserve(t testing.TB) int {
 	return 0
 }
 
-// free says that no other program has the port.
+// free says whether no program listens at the port.
 func free(address string) bool {
 	tcp, err := net.Listen("tcp", address)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package rootzip compresses as ROOT's library does, for tests of what reads it: nine bytes, and what the writer of
-// each library gives.
+// Package rootzip compresses as ROOT's library does, for tests of the reader: a head of nine bytes, and the output of
+// the writer of each library.
 //
-// What the caller must do: give at most 16 MiB. It is for tests alone; depguard keeps it out of everything else.
+// What the caller must do: compress at most 16 MiB at a time. It is for tests alone; depguard keeps it out of
+// everything else.
 package rootzip

@@ -14,14 +14,14 @@ import (
 	"ringlet/testkit/must"
 )
 
-// Packer makes a block of data.
+// Packer compresses data to a block.
 type Packer func(t must.TB, data []byte) []byte
 
-// Packers are all that Ringlet reads, in the order zlib, lzma, lz4, zstd.
+// Packers are the compressions that Ringlet reads, in the order zlib, lzma, lz4, zstd.
 func Packers() []Packer { return []Packer{Zlib, LZMA, lz4Block, zstdFrame} }
 
-// Record is a record of MDF with the header of plain, whose payload is block: its sizes and compression are set, and it
-// stores no checksum.
+// Record is an MDF record with the header of plain, of header bytes, and the payload block. It sets sizes and
+// compression, and stores no checksum.
 func Record(plain []byte, header int, block []byte) []byte {
 	b := append(bytes.Clone(plain[:header]), block...)
 	for at := 0; at < 12; at += 4 {
@@ -32,24 +32,24 @@ func Record(plain []byte, header int, block []byte) []byte {
 	return b
 }
 
-// Zlib is the kind that LHCb writes.
+// Zlib is the compression that LHCb uses.
 func Zlib(t must.TB, data []byte) []byte {
 	return written(t, "ZL\x08", data, func(w io.Writer) (io.WriteCloser, error) { return zlib.NewWriter(w), nil })
 }
 
-// LZMA is a file of xz.
+// LZMA makes a block with an xz file.
 func LZMA(t must.TB, data []byte) []byte {
 	return written(t, "XZ\x00", data, func(w io.Writer) (io.WriteCloser, error) { return xz.NewWriter(w) })
 }
 
-// zstdFrame is a frame of zstd.
+// zstdFrame makes a block with a zstd frame.
 func zstdFrame(t must.TB, data []byte) []byte {
 	return written(t, "ZS\x01", data, func(w io.Writer) (io.WriteCloser, error) {
 		return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
 	})
 }
 
-// lz4Block is a checksum and a block of LZ4.
+// lz4Block makes a block with a checksum and an LZ4 block.
 func lz4Block(t must.TB, data []byte) []byte {
 	t.Helper()
 	out := make([]byte, lz4.CompressBlockBound(len(data)))

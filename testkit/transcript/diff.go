@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// edit is one line of a comparison: ' ' stands in both texts, '-' only in the written one, '+' only in the one of now.
+// edit is one line of a comparison: ' ' is in both texts, '-' only in the written one, '+' only in the new one.
 type edit struct {
 	op   byte
 	line string
 }
 
-// compare returns the fewest edits that lead from the written lines to those of now. It takes time and memory in
-// proportion to the product of the lines that differ: transcripts have some hundred.
+// compare returns the fewest edits that turn the written lines into the new ones. Time and memory are proportional to
+// the product of their numbers, without equal lines at the beginning: transcripts have some hundred.
 func compare(written, now []string) []edit {
 	var edits []edit
 	for len(written) > 0 && len(now) > 0 && written[0] == now[0] {
@@ -50,7 +50,7 @@ func compare(written, now []string) []edit {
 	return edits
 }
 
-// contextLines is how many equal lines are shown before and behind differing ones: enough to see what was said.
+// contextLines is how many equal lines are shown before and behind differing ones.
 const contextLines = 3
 
 // formatEdits prints the differing lines and those around them, with the line numbers of the written text.

@@ -13,15 +13,14 @@ import (
 
 var update = flag.Bool("update", false, "write into the files of testdata what is said now; review the change as prose")
 
-// prompt begins a line that is said to the core.
+// prompt begins a command.
 const prompt = "> "
 
-// Answer takes what is said, without its prompt, and returns the core's answer: no line, or lines that end in "\n"
-// each.
+// Answer takes a command without its prompt, and returns the core's answer: no line, or lines that end in "\n" each.
 type Answer func(command string) string
 
-// Play plays each testdata/*.txt of the package under test as a subtest of the file's name, with an Answer of its own
-// that begin makes. It fails t where there is no transcript, and a subtest where nothing is said or an answer is not
+// Play runs each testdata/*.txt of the package under test as a subtest with the file's name; begin makes an Answer for
+// each file. It fails t if there is no transcript, and a subtest without commands or with an answer that differs from
 // the written one.
 func Play(t *testing.T, begin func(t *testing.T) Answer) {
 	t.Helper()
@@ -56,8 +55,8 @@ func Play(t *testing.T, begin func(t *testing.T) Answer) {
 	}
 }
 
-// play returns the script with the answers of now in the place of those written. Lines that are neither said nor for
-// the reader are answers, so that what stands before the first command is lost and Expect complains about it.
+// play returns the script with new answers in place of the written ones. Lines that are neither commands nor remarks
+// are answers: if there are some before the first command, play drops them, and Expect reports the difference.
 func play(script string, answer Answer) (string, error) {
 	var out strings.Builder
 	spoken := false
@@ -84,10 +83,10 @@ func play(script string, answer Answer) (string, error) {
 	return out.String(), nil
 }
 
-// isRemark tells a line that play keeps as it is.
+// isRemark says whether play copies a line unchanged: a remark or an empty line.
 func isRemark(line string) bool { return strings.HasPrefix(line, "#") || strings.TrimSpace(line) == "" }
 
-// checkAnswer refuses an answer that play would not know again as an answer.
+// checkAnswer refuses an answer that play would not recognise as an answer the next time.
 func checkAnswer(answer string) error {
 	if answer != "" && !strings.HasSuffix(answer, "\n") {
 		return errors.New("does not end its last line")
@@ -100,8 +99,7 @@ func checkAnswer(answer string) error {
 	return nil
 }
 
-// Expect fails t if file holds another text than now, and shows in which lines. Under -update it writes the file
-// instead.
+// Expect fails t if the content of file differs from now, and shows the lines. With -update it writes the file instead.
 func Expect(t testing.TB, file, now string) {
 	t.Helper()
 	written, err := os.ReadFile(file)
@@ -119,10 +117,10 @@ func Expect(t testing.TB, file, now string) {
 	}
 }
 
-// lines splits a text behind each line's end, so that a last line without one differs from one with it.
+// lines splits a text after each line end, so that a last line with a line end differs from one without.
 func lines(text string) []string { return strings.SplitAfter(text, "\n") }
 
-// Number is the number in a word of a command: 3, ru3, bu3: or 3 with a comma behind it. It fails t at any other word.
+// Number is the number in a word of a command such as 3, ru3, "bu3:" or "3,". It fails t at any other word.
 func Number(t testing.TB, word string) int {
 	t.Helper()
 	digits := strings.TrimRight(strings.TrimLeft(word, "abcdefghijklmnopqrstuvwxyz"), ",:")

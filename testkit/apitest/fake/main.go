@@ -69,7 +69,7 @@ func run() error {
 	return server.Serve(ctx)
 }
 
-// identity is the control's; with a directory, users' are written there too.
+// identity returns the control's identity; with a directory, it also writes those of users there.
 func identity(dir string) (*certs.Identity, error) {
 	ca, err := certs.NewCA(0)
 	if dir != "" {

@@ -7,7 +7,7 @@ import (
 	"ringlet/velo/display"
 )
 
-// mount adds the page, as `ringlet control` does. It holds nothing secret, and asks for the token itself.
+// mount adds the page, as `ringlet control` does. The page itself is not secret; it asks the user for the token.
 func mount(s *api.Server) error {
 	s.Handle("/", api.Everybody, page.Handler(node.Counters()))
 	drawn, err := display.Handler(display.Config{Truth: func(uint32, uint64) (display.Truth, bool) {
