@@ -19,8 +19,7 @@ var byteUnits = []struct {
 	{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1},
 }
 
-// ParseBytes reads the text form. A fraction is allowed where it comes out at a whole number of bytes or is rounded
-// down to one.
+// ParseBytes reads the text form. A fraction is allowed; the number of bytes is rounded down.
 func ParseBytes(s string) (Bytes, error) {
 	text := strings.TrimSpace(s)
 	unit := int64(1)

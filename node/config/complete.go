@@ -10,13 +10,13 @@ import (
 	"ringlet/transport"
 )
 
-// maxSources is bounded by the source id of an MFP, 16 bits.
+// maxSources follows from the source id of an MFP, 16 bits.
 const maxSources = 1 << 16
 
-// minSegmentSize is the smallest segment-size, in bytes. Tests have small segments; nobody else should.
+// minSegmentSize is the smallest segment-size, in bytes. Only tests need so small segments.
 const minSegmentSize = 64 << 10
 
-// checkValues checks each field by itself.
+// checkValues checks each field alone.
 func (c *draft) checkValues() {
 	for _, f := range settingFields(c.Config) {
 		if f.enum == nil {
@@ -78,13 +78,13 @@ func (c *draft) checkValues() {
 	}
 }
 
-// resolveShape fills in Nodes, RUs and BUs so that RUs stand on ranks [0, RUs) and BUs on ranks [Nodes-BUs, Nodes):
+// resolveShape fills in Nodes, RUs and BUs so that RUs are on ranks [0, RUs) and BUs on ranks [Nodes-BUs, Nodes):
 //   - nothing given: 4 folded nodes; nodes alone: that many folded nodes;
 //   - rus and bus: unfolded, each unit a process;
-//   - all three: as said, folded where the two overlap.
+//   - all three: as given, folded where the two overlap.
 func (c *draft) resolveShape() {
 	if c.Nodes < 0 || c.RUs < 0 || c.BUs < 0 {
-		return // said already
+		return // already reported
 	}
 	switch {
 	case c.RUs == 0 && c.BUs == 0:
@@ -117,7 +117,7 @@ func (c *draft) resolveEnd() {
 	}
 }
 
-// resolveData checks generator against replay and fills in the model and the streams.
+// resolveData checks the settings of generator and replay against each other, and fills in model and streams.
 func (c *draft) resolveData() {
 	if c.GeneratesData() {
 		if c.Loop {
@@ -164,7 +164,7 @@ func (c *draft) resolveData() {
 	c.resolveDivision()
 }
 
-// checkLarge refuses larger fragments where there are none to make.
+// checkLarge refuses larger fragments for data that has none.
 func (c *draft) checkLarge() {
 	switch {
 	case !c.GeneratesData():
@@ -181,7 +181,7 @@ func (c *draft) checkLarge() {
 	}
 }
 
-// checkCarriers refuses what the carriers cannot do.
+// checkCarriers refuses disturbances that the carrier does not support.
 func (c *draft) checkCarriers() {
 	damage, err := transport.ParseDamage(c.Debug.Damage)
 	switch by := c.Carriers(); {
@@ -227,7 +227,7 @@ func (c *draft) checkFragments() {
 	}
 }
 
-// checkSlot refuses a slot size that no MEP of the generator could fit. What an input needs only its reader knows.
+// checkSlot refuses a slot size that no generated MEP fits. The size of an input's MEPs is not known here.
 func (c *draft) checkSlot() {
 	if !c.GeneratesData() || len(c.problems) > 0 {
 		return

@@ -9,19 +9,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Completed is a configuration in which nothing is left open and that was checked as a whole. Compose makes it, and
-// Restore reads it back; whatever comes behind takes it, and completes nothing.
+// Completed is a configuration without open values, checked as a whole. Compose makes it, and Restore reads it back;
+// later code takes a Completed, and completes nothing.
 type Completed struct{ Config }
 
-// Compose makes a complete configuration of the defaults, a YAML text and settings that win over it.
+// Compose makes a complete configuration from the defaults, a YAML text and settings, each of which overrides the
+// former.
 func Compose(name string, text []byte, settings []string) (Completed, error) {
 	return Default().Compose(name, text, settings)
 }
 
-// Compose makes a complete configuration of what c holds, of a YAML text that wins over it, and of settings that win
-// over both: key=value, by the keys of the file. Either may be nothing. Everything that is asked whether it would take
-// a configuration asks Compose and then CheckNodes, so that all of them answer alike. name stands for the text in
-// errors, each of which about the content is an *InvalidError.
+// Compose makes a complete configuration from c, a YAML text that overrides c, and settings that override both:
+// key=value, by the keys of the file. Text and settings may be empty. Every part of the program that accepts or refuses
+// a configuration calls Compose and then CheckNodes, so that all of them give the same answer. name names the text in
+// errors. An error about the content is an *InvalidError.
 func (c Config) Compose(name string, text []byte, settings []string) (Completed, error) {
 	doc, err := Read(name, bytes.NewReader(text), &c)
 	if err != nil {
@@ -38,19 +39,19 @@ func (c Config) Compose(name string, text []byte, settings []string) (Completed,
 	if err := c.Complete(); err != nil {
 		return Completed{}, err
 	}
-	c.OpenEnded = false // Duration says so by now
+	c.OpenEnded = false // Duration has the answer now
 	return Completed{c}, nil
 }
 
-// Restore reads a configuration back that Effective has printed. It was completed then, and stays as it is: a run has
-// the configuration that it had, whatever a later version would make of it.
+// Restore reads a configuration that Effective has printed. It does not complete it again: a run keeps the
+// configuration that it had, whatever defaults a later version has.
 func Restore(name string, text []byte) (Completed, error) {
 	c, _, err := read(name, bytes.NewReader(text))
 	return Completed{c}, err
 }
 
-// withOtherProblems adds to the problems of reading what is wrong with the settings that could be read, each by itself.
-// What several settings make together would only be guessed.
+// withOtherProblems adds to the problems of reading those of the settings that could be read, each checked alone:
+// checks of several settings together would be guesses.
 func (c Config) withOtherProblems(p problems) problems {
 	more := draft{Config: &c}
 	more.checkValues()
@@ -64,8 +65,7 @@ func (c Config) withOtherProblems(p problems) problems {
 	return p
 }
 
-// Apply gives settings their values: key=value. On error it is an *InvalidError with everything that is wrong with
-// them.
+// Apply sets settings: key=value. Its error is an *InvalidError with all problems.
 func (c *Config) Apply(settings []string) error {
 	var p problems
 	for _, s := range settings {

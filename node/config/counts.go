@@ -12,11 +12,11 @@ import (
 )
 
 // Counts are the numbers of sources of readout units: "3" for three of each, "5,3" for five of the first and three of
-// the second, "0" where that is left open. A file may also give a list, [5, 3]. What Counts holds is the shortest such
-// text, so that two configurations are equal where they mean the same; "" is "0".
+// the second, "0" if it is left open. A file may also have a list, [5, 3]. The value is the shortest such text, so that
+// equal configurations have equal values; "" is "0".
 type Counts string
 
-// parseCounts reads the text form. Nothing is no counts.
+// parseCounts reads the text form. It returns nil if the numbers are left open.
 func parseCounts(text string) ([]int, error) {
 	var counts []int
 	for item := range strings.SplitSeq(text, ",") {
@@ -37,14 +37,14 @@ func parseCounts(text string) ([]int, error) {
 	return counts, nil
 }
 
-// list are the numbers. None: it is left open.
+// list returns the numbers; nil if they are left open.
 func (c Counts) list() []int {
 	if c == "" {
 		return nil
 	}
 	counts, err := parseCounts(string(c))
 	if err != nil {
-		return nil // checkValues says so
+		return nil // checkValues reports it
 	}
 	return counts
 }
@@ -109,8 +109,8 @@ func (c Counts) MarshalYAML() (any, error) {
 	return string(c), nil
 }
 
-// Division says which sources each readout unit has. It is of no units while nobody knows: of a file, until somebody
-// has looked what it needs.
+// Division says which sources each readout unit has. It has no units as long as it is not known: for a file, until the
+// file has been inspected.
 func (c Config) Division() placing.Division {
 	counts := c.Streams.list()
 	switch {
@@ -125,14 +125,14 @@ func (c Config) Division() placing.Division {
 	return placing.Division{}
 }
 
-// SetDivision settles the division. It is what a file or a list of live sources needs.
+// SetDivision sets the division that a file or a list of live sources needs.
 func (c *Config) SetDivision(d placing.Division) { c.Streams = countsOf(d) }
 
-// resolveDivision settles the division where the settings decide it, and refuses one that cannot be.
+// resolveDivision sets the division if the settings decide it, and refuses an invalid one.
 func (c *draft) resolveDivision() {
 	counts := c.Streams.list()
 	if c.RUs < 1 || c.Sources < 0 {
-		return // said already
+		return // already reported
 	}
 	if n := len(counts); n > 1 && n != c.RUs {
 		c.add("streams", "%s are the sources of %d readout units, and there are %d: give one number for each, or one for all",
@@ -140,7 +140,7 @@ func (c *draft) resolveDivision() {
 		return
 	}
 	d := c.Division()
-	if d.Units() == 0 { // of a file: see nodes.Prepare
+	if d.Units() == 0 { // for a file: see nodes.Prepare
 		return
 	}
 	key := "streams"

@@ -11,7 +11,7 @@ import (
 	"ringlet/filter/decision"
 )
 
-// DecisionRank is the rank of the node with the decision unit, among the nodes of these names; None if there is none.
+// DecisionRank is the rank of the node with the decision unit, among nodes of these names; NoUnit if there is none.
 func (c Operation) DecisionRank(names []string) int {
 	if c.DecisionNode == "" {
 		return NoUnit
@@ -19,24 +19,23 @@ func (c Operation) DecisionRank(names []string) int {
 	return slices.Index(names, c.DecisionNode)
 }
 
-// hasDecisionOnlyNode says that one node has neither a readout unit nor a builder unit, and is the one with the
-// decision unit.
+// hasDecisionOnlyNode says whether one node has neither a readout unit nor a builder unit, and has the decision unit.
 func (c *draft) hasDecisionOnlyNode() bool {
 	if c.DecisionNode == "" || c.RUs+c.BUs != c.Nodes-1 {
 		return false
 	}
-	names, apart := c.MemberNames(), c.RUs // the readout units are before it, the builder units behind it
+	names, apart := c.MemberNames(), c.RUs // readout units are on the nodes before it, builder units behind it
 	if len(names) == c.Nodes {
 		return names[apart] == c.DecisionNode
 	}
 	return c.DecisionNode == "n"+strconv.Itoa(apart)
 }
 
-// maxDefaultDecisionTimeout bounds the default of the time-out: nobody looks at decisions that come later.
+// maxDefaultDecisionTimeout bounds the default time-out: later decisions are of no use.
 const maxDefaultDecisionTimeout = 10 * time.Second
 
-// EffectiveDecisionTimeout is the time-out of decisions. An event is whole when its MEP is, so that the time for an
-// event (1.6 ms, as in L1-farm) counts for each event of a MEP.
+// EffectiveDecisionTimeout is the time-out of decisions. An event is complete when its MEP is, so the time for an event
+// (1.6 ms, as in L1-farm) counts for each event of a MEP.
 func (c Completed) EffectiveDecisionTimeout() time.Duration {
 	if c.DecisionTimeout > 0 {
 		return c.DecisionTimeout
@@ -48,29 +47,29 @@ func (c Completed) EffectiveDecisionTimeout() time.Duration {
 const maxPendingDecisions = 16 << 20
 
 // MaxPendingDecisions is how many events may wait for their decision: four times as many as can be under way, since
-// who waits for one builder unit gets the results of the others meanwhile; 1820 at least, as in L1-farm.
+// results of other builder units arrive while the decision unit waits for one; 1820 at least, as in L1-farm.
 func (c Completed) MaxPendingDecisions() int {
 	under := float64(4) * float64(c.BUs) * float64(c.CreditPerBU()) * float64(c.Packing)
 	return int(min(math.Max(under, decision.DefaultMaxPending), maxPendingDecisions))
 }
 
-// DecisionOutlets are where decisions are handed out. They hold after Complete.
+// DecisionOutlets lists the outlets of decisions. It needs a completed configuration.
 func (c Operation) DecisionOutlets() []decision.OutletAddress {
-	out, _ := decision.ParseAddresses(c.DecisionOutput) // Complete has looked
+	out, _ := decision.ParseAddresses(c.DecisionOutput) // Complete has checked it
 	return out
 }
 
-// FreesRejected says whether readout units give up MEPs as soon as they hear that all their events were rejected:
-// where builder units fetch what they want, reject by a region before they fetch the rest, and nothing is built
-// again elsewhere, since the run tolerates the loss of no builder unit. With written, that goes for parts that were
-// fetched, too: no output gets what is rejected.
+// FreesRejected says whether readout units free a MEP as soon as they learn that all its events were rejected: builder
+// units pull, they reject by a region before they request the rest, and no MEP is built again by another unit, since
+// the run tolerates the loss of no builder unit. With written, readout units also free parts that were fetched: no
+// output gets rejected MEPs.
 func (c Completed) FreesRejected() (frees, written bool) {
 	_, builders := c.LossPoliciesInRun()
 	frees = c.DecisionNode != "" && c.DisciplineKind().Pull && c.RoI != "" && !builders.Tolerates(c.BUs-1)
 	return frees, frees && c.dropsRejected()
 }
 
-// dropsRejected says that no output gets a MEP whose events are all rejected. Without a filter the region alone
+// dropsRejected says whether no output gets a MEP whose events are all rejected. Without a filter only the region
 // rejects.
 func (c Completed) dropsRejected() bool {
 	outputs := c.outputs()
@@ -80,7 +79,7 @@ func (c Completed) dropsRejected() bool {
 	return c.Filter == "" || !slices.ContainsFunc(outputs, func(one Config) bool { return !one.SinkKind().Drops })
 }
 
-// checkDecisions checks what is said of the decision unit.
+// checkDecisions checks the settings of the decision unit.
 func (c *draft) checkDecisions() {
 	if _, err := decision.ParseAddresses(c.DecisionOutput); err != nil {
 		c.add("decision-output", "%v", err)
@@ -104,8 +103,7 @@ func (c *draft) checkDecisions() {
 	}
 }
 
-// checkDecisionBuffers refuses a buffer of decisions that has the name of a builder unit's buffer: NAME-0 where that is
-// NAME.
+// checkDecisionBuffers refuses a buffer of decisions with the name of a builder unit's buffer: NAME-0 of buffer:NAME.
 func (c *draft) checkDecisionBuffers() {
 	for _, outlet := range c.DecisionOutlets() {
 		for _, one := range c.outputs() {
@@ -119,7 +117,7 @@ func (c *draft) checkDecisionBuffers() {
 	}
 }
 
-// checkDecisionNode checks that the node with the decision unit is one of those that take part.
+// checkDecisionNode checks that the node with the decision unit takes part.
 func (c *draft) checkDecisionNode(names []string) {
 	if c.DecisionNode != "" && !slices.Contains(names, c.DecisionNode) {
 		c.add("decision-node", "there is no node called %s: members are %s", c.DecisionNode, strings.Join(names, ", "))

@@ -12,8 +12,8 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// LoadDescription reads a file into d, and completes it. What is wrong with its content is an *InvalidError that names
-// the line and the key.
+// LoadDescription reads a file into d, and completes it. Invalid content is an *InvalidError that names the line and
+// the key.
 func LoadDescription(name string, d filter.Description) error {
 	f, err := safeopen.Open(name)
 	if err != nil {
@@ -23,7 +23,7 @@ func LoadDescription(name string, d filter.Description) error {
 	return readDescription(name, f, d)
 }
 
-// readDescription is LoadDescription for a file that is open.
+// readDescription is LoadDescription for an open file.
 func readDescription(name string, in io.Reader, d filter.Description) error {
 	doc, err := Read(name, in, d.Settings())
 	if err != nil {
@@ -41,7 +41,7 @@ func readDescription(name string, in io.Reader, d filter.Description) error {
 	return doc.Err()
 }
 
-// LoadFilterDescription is what the file of a filter describes, read now; nil if the filter has no file.
+// LoadFilterDescription reads the description in the filter's file; nil if the filter has no file.
 func LoadFilterDescription(choice builtin.Choice) (filter.Description, error) {
 	if choice.DetectorFile() == "" {
 		return nil, nil
@@ -64,16 +64,15 @@ func LoadFilterDescription(choice builtin.Choice) (filter.Description, error) {
 	return d, nil
 }
 
-// FilterFile is the file that describes the detector which the filter searches; empty: there is none. It holds after
-// Complete.
+// FilterFile is the file with the description of the detector that the filter searches; "" if there is none. It needs a
+// completed configuration.
 func (c OutputSettings) FilterFile() string {
 	choice, _ := c.FilterChoice()
 	return choice.DetectorFile()
 }
 
-// CheckFilterFile looks whether the filter can search the detector of its file, which is read from in, and whether
-// the run has the data of that detector: its number of boards is returned. The error is an *InvalidError, or one of
-// reading.
+// CheckFilterFile reads the filter's file from in, and checks that the filter can search its detector, and that the run
+// has that detector's data. It returns the number of boards. The error is an *InvalidError, or one of reading.
 func (c Completed) CheckFilterFile(in io.Reader) (boards int, err error) {
 	choice, _ := c.FilterChoice()
 	d := choice.NewDescription()
@@ -91,7 +90,7 @@ func (c Completed) CheckFilterFile(in io.Reader) (boards int, err error) {
 	return d.Sources(), p.err()
 }
 
-// CheckBoards says, as an *InvalidError, that the sources of a run are fewer than the boards which its filter searches.
+// CheckBoards returns an *InvalidError if the run has fewer sources than the boards that its filter searches.
 func (c Completed) CheckBoards(boards int) error {
 	var p problems
 	if sources := c.Division().Sources(); sources < boards {
@@ -101,8 +100,8 @@ func (c Completed) CheckBoards(boards int) error {
 	return p.err()
 }
 
-// SetFilterFile names the file of the filter's detector anew, with the SHA-256 of what was read of it, so that no host
-// takes another.
+// SetFilterFile replaces the path of the filter's file, and adds the SHA-256 of the content that was read, so that no
+// host uses another file.
 func (c *OutputSettings) SetFilterFile(path string, sum []byte) {
 	choice, _ := c.FilterChoice()
 	c.Filter = choice.WithFile(path, hex.EncodeToString(sum))

@@ -1,14 +1,14 @@
-// Package config is the one configuration of a Ringlet run: the struct, its flags, its YAML file, its checks.
+// Package config is the configuration of a Ringlet run: the struct, its flags, its YAML file, its checks.
 //
-// It stands for style.md's thirteenth convention: configuration is one struct, decoded strictly, validated whole,
-// printed back in effect and frozen with the run. Nothing in Ringlet reads a setting from anywhere else.
+// It follows style.md's thirteenth convention: configuration is one struct, decoded strictly, validated as a whole,
+// printed back in effect and frozen with the run. No other part of Ringlet reads settings.
 //
-// A Config holds what was given: by kong from the command line (embed Config in the command's struct and give kong the
-// Loader, see below), or Default. Compose makes a Completed of it, and of a text and settings that win over it: values
-// left automatic are filled in, and the whole is checked. *InvalidError names every problem at once. Compose is the one
-// place in which a configuration is completed, and what comes behind takes a Completed: a root test holds both. Where
-// nodes are known, CheckNodes checks it against them. From then on it is frozen. Roles says which process is what,
-// Effective prints it, Restore reads that back, Hash names it.
+// A Config holds the given values: from the command line by kong (embed Config in the command's struct and give kong
+// the Loader, see below), or from Default. Compose makes a Completed from it, a text and settings that override it: it
+// fills in automatic values, and checks the whole. *InvalidError names every problem at once. Only Compose completes a
+// configuration, and later code takes a Completed: a root test checks both. If nodes are known, CheckNodes checks the
+// Completed against them. From then on it is frozen. Roles returns the units of each process, Effective prints the
+// configuration, Restore reads that back, Hash identifies it.
 //
 // With kong:
 //
@@ -23,12 +23,12 @@
 // Flags and YAML keys are the same names; a flag given on the command line wins over the file, the file over the
 // default.
 //
-// A value of zero that means "choose for me" is said at its field. What a zero becomes depends on other fields and is
-// decided in Compose and nowhere else, so that the printed configuration is the one the run had.
+// If zero means "choose for me", the field says so. Only Compose decides what a zero becomes, which depends on other
+// fields; so the printed configuration is the one that the run had.
 //
-// Read decodes any other file of Ringlet as strictly, into a struct of its reader's: a topology, a sweep.
+// Read decodes any other file of Ringlet as strictly, into a struct of the caller: a topology, a sweep.
 //
-// The package does not open the input or create the output, and does not know whether they can be: it refuses only what
-// cannot work whatever the machine. All it asks the file system is whether the output is an existing directory, or the
-// input by another name.
+// The package does not open the input or create the output, and cannot know whether both are possible: it refuses only
+// what works on no machine. It asks the file system only whether the output is an existing directory, or another name
+// of the input.
 package config

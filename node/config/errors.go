@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Problem is one thing wrong with a configuration.
+// Problem is one problem of a configuration.
 type Problem struct {
-	File   string // "" where the value did not come from a file
+	File   string // "" if the value did not come from a file
 	Line   int    // 1 is the first; 0 = unknown
-	Key    string // the flag or YAML key; "" where the problem is of the whole
+	Key    string // the flag or YAML key; "" if the problem is about the whole
 	Reason string // a sentence
 }
 
@@ -28,7 +28,7 @@ func (p Problem) String() string {
 	return b.String() + p.Reason
 }
 
-// InvalidError lists everything wrong with a configuration, in the order of the fields or of the file.
+// InvalidError lists all problems of a configuration, in the order of the fields or of the file.
 type InvalidError struct {
 	Problems []Problem // never empty
 }
@@ -44,7 +44,7 @@ func (e *InvalidError) Error() string {
 	return fmt.Sprintf("%d problems with the configuration:\n  %s", len(lines), strings.Join(lines, "\n  "))
 }
 
-// problems collects.
+// problems collects problems.
 type problems []Problem
 
 func (p *problems) add(key, format string, args ...any) {

@@ -18,8 +18,7 @@ type settingField struct {
 	value reflect.Value
 }
 
-// settingFields lists the settings of c in the order of the struct. A value can be set if c is a pointer to the Config
-// in use.
+// settingFields lists the settings of c in the order of the struct. Setting a value changes c.
 func settingFields(c *Config) []settingField {
 	return appendFields(nil, reflect.ValueOf(c).Elem(), "", "")
 }
@@ -53,8 +52,7 @@ func appendFields(out []settingField, v reflect.Value, path, prefix string) []se
 	return out
 }
 
-// checkEnum says what is wrong with a value that is none of the words; an empty word only means that nothing need be
-// said.
+// checkEnum refuses a value that is none of the words; an empty word only means that the setting may be left out.
 func checkEnum(value string, words []string) error {
 	if slices.Contains(words, value) {
 		return nil

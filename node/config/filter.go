@@ -6,17 +6,17 @@ import (
 	"ringlet/filter/builtin"
 )
 
-// FilterChoice is the filter that judges events before an output takes them; false: there is none. It holds after
-// Complete.
+// FilterChoice is the filter that judges events before they go to an output; false if there is none. It needs a
+// completed configuration.
 func (c OutputSettings) FilterChoice() (choice builtin.Choice, ok bool) {
 	if c.Filter == "" {
 		return choice, false
 	}
-	choice, _ = builtin.Parse(c.Filter) // Complete has looked
+	choice, _ = builtin.Parse(c.Filter) // Complete has checked it
 	return choice, true
 }
 
-// checkFilter checks what is said of the filter, and of streams by its decisions. The outputs are settled.
+// checkFilter checks the filter, and routes by its decisions. The outputs are resolved.
 func (c *draft) checkFilter() {
 	if c.Filter == "" {
 		if c.Route().NeedsFilter {
@@ -37,16 +37,16 @@ func (c *draft) checkFilter() {
 // minBacklog is the smallest backlog, in bytes: backlogSegments segments of the smallest size.
 const minBacklog = backlogSegments * minSegmentSize
 
-// backlogSegments is how many segments a full backlog has at least: a second filter drains closed ones, while others
-// are written.
+// backlogSegments is the least number of segments in a full backlog: a second filter drains closed segments while
+// others are written.
 const backlogSegments = 4
 
-// BacklogSegment is the size of a backlog's segments. It holds after Complete.
+// BacklogSegment is the size of a backlog's segments. It needs a completed configuration.
 func (c OutputSettings) BacklogSegment() Bytes {
 	return min(c.SegmentSize, c.DiskBacklog/backlogSegments)
 }
 
-// checkBacklog checks what is said of a backlog for a second filter. The outputs are settled.
+// checkBacklog checks the backlog for a second filter. The outputs are resolved.
 func (c *draft) checkBacklog() {
 	if c.DiskBacklog == 0 {
 		return

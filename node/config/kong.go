@@ -8,8 +8,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Loader lets a YAML file give values to the flags of an embedded Config: kong.Configuration(config.Loader). Flags
-// given on the command line win. The file is checked as strictly as by Load.
+// Loader makes a YAML file give values to the flags of an embedded Config: kong.Configuration(config.Loader). Flags on
+// the command line override them. The file is checked as strictly as by Read.
 func Loader(in io.Reader) (kong.Resolver, error) {
 	name := "configuration"
 	if f, ok := in.(interface{ Name() string }); ok {
@@ -28,7 +28,7 @@ func Loader(in io.Reader) (kong.Resolver, error) {
 	return r, nil
 }
 
-// Decimals has kong read numbers as files do: in decimal digits, or not at all.
+// Decimals makes kong read numbers as files are read: only decimal digits.
 func Decimals() []kong.Option {
 	var out []kong.Option
 	for _, kind := range []reflect.Kind{reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
@@ -49,7 +49,7 @@ func decimalFlag(ctx *kong.DecodeContext, target reflect.Value) error {
 // resolver maps the name of a flag to the text of its value.
 type resolver map[string]string
 
-// Resolve is kong's: nil means that the file does not say.
+// Resolve implements kong's interface: nil means that the file does not have the flag.
 func (r resolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if v, ok := r[flag.Name]; ok {
 		return v, nil
@@ -57,5 +57,5 @@ func (r resolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, 
 	return nil, nil
 }
 
-// Validate is kong's. The file was checked when it was read.
+// Validate implements kong's interface. The file was checked when it was read.
 func (r resolver) Validate(*kong.Application) error { return nil }

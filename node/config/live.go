@@ -9,16 +9,16 @@ import (
 	"ringlet/source/live"
 )
 
-// minLiveTimeout is the shortest fragment-timeout and flush-after: less is not worth a timer.
+// minLiveTimeout is the shortest fragment-timeout and flush-after: a shorter one is not worth a timer.
 const minLiveTimeout = time.Millisecond
 
-// checkWaits checks the times of live sources, whether there are any or not.
+// checkWaits checks the times of live sources, even if there are no such sources.
 func (c *draft) checkWaits() {
 	if c.FragmentTimeout < minLiveTimeout {
 		c.add("fragment-timeout", "%v is less than %v", c.FragmentTimeout, minLiveTimeout)
 	}
 	if c.MaxLeap < 1 {
-		c.add("max-leap", "the number behind each one is 1 further: %d is too little", c.MaxLeap)
+		c.add("max-leap", "%d is too little: successive numbers differ by 1", c.MaxLeap)
 	}
 	if c.FlushAfter < minLiveTimeout {
 		c.add("flush-after", "%v is less than %v", c.FlushAfter, minLiveTimeout)
@@ -28,23 +28,23 @@ func (c *draft) checkWaits() {
 	}
 }
 
-// HasLiveSources says whether the data come while the run goes on.
+// HasLiveSources says whether data arrives during the run.
 func (c InputSettings) HasLiveSources() bool {
 	kind, _ := c.Source()
 	return kind.Live
 }
 
-// inputs are the live sources, in the order of their ids; none, if the data are not live or the input cannot be.
+// inputs are the live sources, in the order of their ids; nil if the input is not live, or invalid.
 func (c *InputSettings) inputs() []source.Input {
 	if !c.HasLiveSources() {
 		return nil
 	}
-	list, _ := source.ParseInputs(c.Input) // checkLive has looked
+	list, _ := source.ParseInputs(c.Input) // checkInput has checked it
 	return list
 }
 
-// defaultNodeCount is how many folded nodes a run has unless it is told: as many as streams speaks of, or four, or as
-// there are live sources.
+// defaultNodeCount is the default number of folded nodes: as many as streams lists, or as there are live sources, or
+// four.
 func (c *draft) defaultNodeCount() int {
 	if n := len(c.Streams.list()); n > 1 {
 		return n
@@ -55,16 +55,16 @@ func (c *draft) defaultNodeCount() int {
 	return max(1, min(defaultNodes, len(c.inputs())))
 }
 
-// EventsComplete says whether a run with live sources builds no event that lacks a fragment.
+// EventsComplete says whether a run with live sources builds only events with all fragments.
 func (c InputSettings) EventsComplete() bool {
 	return c.HasLiveSources() && c.OnMissing == live.StopAtMissing.String()
 }
 
-// resolveLive says how many sources there are and refuses what live data cannot be.
+// resolveLive sets the number of sources, and refuses settings that live data cannot have.
 func (c *draft) resolveLive() {
 	list, err := source.ParseInputs(c.Input)
 	if err != nil {
-		return // checkInput has said it
+		return // checkInput has reported it
 	}
 	if d := c.Division(); c.Sources > 0 && c.Sources != len(list) {
 		c.add("sources", "the input has %d sources, and not %d: leave out sources", len(list), c.Sources)
@@ -85,14 +85,14 @@ func (c *draft) resolveLive() {
 	}
 }
 
-// checkInput says all that is wrong with the input by itself.
+// checkInput reports all problems of the input alone.
 func (c *draft) checkInput() {
 	for _, err := range source.CheckInput(c.Input) {
 		c.add("input", "%v", err)
 	}
 }
 
-// hostInRun names the host of a node as far as the settings know: each its own, or one for all.
+// hostInRun names the host of a node as far as the settings know: one host for each node, or one for all.
 func (c *draft) hostInRun(rank int) string {
 	if c.OneHost {
 		return ""
@@ -100,18 +100,18 @@ func (c *draft) hostInRun(rank int) string {
 	return strconv.Itoa(rank)
 }
 
-// checkClashes refuses live sources that want the same of one host: hosts have a name by rank.
+// checkClashes refuses live sources that need the same address or name on one host; host names the host of a rank.
 func (c *draft) checkClashes(host func(rank int) string) {
 	list, d := c.inputs(), c.Division()
 	if d.Sources() != len(list) {
-		return // said already
+		return // already reported
 	}
 	for _, err := range source.FindClashes(list, func(id int) string { return host(d.UnitOf(id)) }) {
 		c.add("input", "%v", err)
 	}
 }
 
-// liveSettings are what concerns live sources alone.
+// liveSettings are the settings that only live sources have.
 func (c *Config) liveSettings() (s source.LiveSettings, err error) {
 	s = source.LiveSettings{
 		FragmentTimeout: c.FragmentTimeout,

@@ -9,21 +9,21 @@ import (
 	"ringlet/event/placing"
 )
 
-// Memory is what one node takes, in bytes.
+// Memory is the memory of one node, in bytes.
 type Memory struct {
 	Slots     int64 // of its builder unit, in shared memory
 	Output    int64 // buffers of its builder unit's output and filter, in shared memory
 	Retention int64 // buffers of its readout unit
-	Process   int64 // of the process itself, whatever its units hold
+	Process   int64 // of the process itself, whatever units it has
 }
 
-// Shared is what it takes of /dev/shm, which is memory too.
+// Shared is the memory in /dev/shm.
 func (m Memory) Shared() int64 { return m.Slots + m.Output }
 
 // Total is the sum.
 func (m Memory) Total() int64 { return m.Shared() + m.Retention + m.Process }
 
-// add adds up two nodes of one machine.
+// add adds the memory of two nodes of one machine.
 func (m Memory) add(o Memory) Memory {
 	return Memory{
 		Slots:     m.Slots + o.Slots,
@@ -33,7 +33,7 @@ func (m Memory) add(o Memory) Memory {
 	}
 }
 
-// String names the parts that there are.
+// String lists the parts that are not 0.
 func (m Memory) String() string {
 	var terms []string
 	add := func(n int64, what string) {
@@ -51,19 +51,19 @@ func (m Memory) String() string {
 // BufferMEPs is how many MEPs a shared-memory output holds before the builder unit waits for its readers.
 const BufferMEPs = 4
 
-// What a process takes that is connected with its peers is more than this, so that nothing is refused that would fit.
-// Measured as private memory of all processes together, the highest of a run with the smallest slots and buffers: 68
-// MiB of 2 nodes, 564 of 16, 933 of 24, and 256 of a readout unit with 23 builder units, which are not connected with
-// each other (`ringlet run --rate 100 --packing 8 --debug-look-ahead 1 --slots 2 --fragment-size 64`, 2 cores,
-// 2026-11-21). Counted are 18, 368, 744 and 238.
+// Lower bounds for a process that is connected with its peers, so that no run is refused that would fit. Measured was
+// the peak of the private memory of all processes together, with the smallest slots and buffers: 68 MiB of 2 nodes, 564
+// of 16, 933 of 24, and 256 of a readout unit with 23 builder units, which are not connected with each other (`ringlet
+// run --rate 100 --packing 8 --debug-look-ahead 1 --slots 2 --fragment-size 64`, 2 cores, 2026-11-21). The bounds count
+// 18, 368, 744 and 238.
 const (
 	processBaseBytes    = 8 << 20
 	processBytesPerPeer = 1 << 20
-	minProcessTasks     = 7 // the process and its threads: as few as they had
+	minProcessTasks     = 7 // the process and its threads: the fewest seen
 )
 
-// MemoryNeeds is the memory of a node with that role. It holds after Complete. What recorded data need only their
-// reader knows: of an input, slots count if their size is given, and retention buffers do not.
+// MemoryNeeds is the memory of a node with that role. It needs a completed configuration. The sizes of recorded data
+// are not known here: for an input, slots count only if their size is given, and retention buffers do not count.
 func (c Config) MemoryNeeds(r Role) (Memory, error) {
 	peers := c.Nodes - 1
 	if r.RU == NoUnit {
@@ -98,11 +98,11 @@ func (c Config) MemoryNeeds(r Role) (Memory, error) {
 	return m, nil
 }
 
-// RetentionBuffers is how large the retention buffers of a readout unit are whose blocks have at most block bytes, and
-// how many there are: a look-ahead of cycles, one more that is being read, and at least 64 small ones. Of small MEPs
-// twice what may be in flight, so that what is read at a time can be an eighth and nobody waits for it. Of prepared
-// blocks a multiple: each buffer keeps one block, and which one a MEP has must not depend on the readout unit. It holds
-// after Complete.
+// RetentionBuffers returns the size and number of the retention buffers of a readout unit whose blocks have at most
+// block bytes: a look-ahead of cycles, one more that is being read, and at least 64 small ones. For small MEPs there
+// are twice as many as may be in flight, so that an eighth can be read at a time without making a sender wait. For
+// prepared blocks the number is a multiple of theirs: each buffer keeps one block, and the choice of a MEP's block must
+// not depend on the readout unit. It needs a completed configuration.
 func (c Config) RetentionBuffers(ru, block int) (size, n int) {
 	const small, leastBuffers = 1 << 20, 64
 	size = placing.PartSize(c.Division().SourceCount(ru), block)
@@ -117,20 +117,19 @@ func (c Config) RetentionBuffers(ru, block int) (size, n int) {
 	return size, n
 }
 
-// NodeFacts is what is known of a node that could take part. A size of zero is not known, and nothing is refused for
-// it.
+// NodeFacts describes a node that could take part. A size of zero is not known, and refuses nothing.
 type NodeFacts struct {
 	Name        string
-	MachineID   string // nodes of one machine share its memory; "" is a machine of its own
-	MemoryBytes int64  // of its machine, or of the container that it is in
+	MachineID   string // nodes with the same id share the machine's memory; "" is a machine of its own
+	MemoryBytes int64  // of its machine, or of its container
 	ShmBytes    int64  // of /dev/shm there
-	MaxTasks    int64  // processes and threads that may be there
+	MaxTasks    int64  // processes and threads that are allowed there
 }
 
-// CheckNodes checks a completed configuration against the nodes that there are, in the order in which they rank: that
-// its members are among them, that there are enough, and that they have the memory. Without facts nothing is known of
-// nodes, and only node-memory bounds what they need. On error it is an *InvalidError; that of a configuration and nodes
-// is the same whoever asks.
+// CheckNodes checks a completed configuration against the available nodes, in the order in which they rank: that its
+// members are among them, that there are enough, and that they have the memory. Without facts only node-memory bounds
+// the memory. The error is an *InvalidError; it depends only on configuration and nodes, so every caller gets the same
+// one.
 func (c Completed) CheckNodes(facts []NodeFacts) error {
 	d := draft{Config: &c.Config}
 	facts = d.selectNodes(facts)
@@ -146,7 +145,7 @@ func (c Completed) CheckNodes(facts []NodeFacts) error {
 	return d.err()
 }
 
-// selectNodes returns the facts of the nodes that would take part, by rank; without facts, just their names.
+// selectNodes returns the facts of the nodes that would take part, by rank; without facts, only their names.
 func (c *draft) selectNodes(facts []NodeFacts) []NodeFacts {
 	names := c.MemberNames()
 	if facts == nil {
@@ -188,7 +187,7 @@ func (c *draft) selectNodes(facts []NodeFacts) []NodeFacts {
 	return out
 }
 
-// joinedText says which nodes there are.
+// joinedText lists the nodes that have joined.
 func joinedText(names []string) string {
 	switch len(names) {
 	case 0:
@@ -199,28 +198,27 @@ func joinedText(names []string) string {
 	return fmt.Sprintf("%d have joined: %s", len(names), strings.Join(names, ", "))
 }
 
-// What to do where memory is too little.
+// Advice if there is too little memory.
 const (
 	adviceSmaller    = "make slots, look-ahead, packing, fragment-size or the number of sources smaller"
 	adviceFewerNodes = "take fewer nodes"
 )
 
-// machine is what the nodes that live on one need together.
+// machine is the sum of the needs of all nodes on one machine.
 type machine struct {
 	NodeFacts
 	nodeNames    []string
 	neededMemory Memory
 }
 
-// checkMemory compares what the nodes need with what they may take and with what their machines have. Facts are by
-// rank.
+// checkMemory compares the nodes' needs with node-memory, and with their machines. Facts are by rank.
 func (c *draft) checkMemory(facts []NodeFacts) {
 	var machines []*machine
 	at := map[string]*machine{}
 	for i, role := range c.Roles() {
 		need, err := c.MemoryNeeds(role)
 		if err != nil {
-			c.add("slots", "what the nodes need cannot be told: %v", err)
+			c.add("slots", "the memory that the nodes need is not known: %v", err)
 			return
 		}
 		f := facts[i]
@@ -243,7 +241,7 @@ func (c *draft) checkMemory(facts []NodeFacts) {
 	}
 }
 
-// check compares what is needed with what is there.
+// check compares the needs with the machine.
 func (m *machine) check(p *problems) {
 	key, do := "slots", adviceSmaller
 	switch {
@@ -267,7 +265,7 @@ func (m *machine) check(p *problems) {
 	}
 }
 
-// subject begins a sentence about its nodes.
+// subject begins a sentence about the machine's nodes.
 func (m *machine) subject() string {
 	const named = 16
 	switch n := len(m.nodeNames); {

@@ -17,16 +17,16 @@ const (
 
 // LossPolicy says how many units of a role may be lost.
 type LossPolicy struct {
-	MinUnits int // that must be left
+	MinUnits int // fewest units that must be left
 	Text     string
 }
 
-// Tolerates says whether it is enough that so many units are left.
+// Tolerates says whether a run may go on with so many units left.
 func (l LossPolicy) Tolerates(remaining int) bool { return remaining >= l.MinUnits }
 
 func (l LossPolicy) String() string { return l.Text }
 
-// ParseLoss reads the policy for a role of which there are so many units.
+// ParseLoss reads the policy for a role with so many units.
 func ParseLoss(text string, units int) (LossPolicy, error) {
 	l := LossPolicy{Text: text}
 	words := strings.Fields(text)
@@ -75,7 +75,7 @@ func parseRecovery(text string) (RecoveryBound, error) {
 		text)
 }
 
-// MemberNames are the nodes that take part, in the order of ranks; nil where the configuration leaves them open.
+// MemberNames lists the members in the order of ranks; nil if the configuration leaves them open.
 func (c Operation) MemberNames() []string {
 	if strings.TrimSpace(c.Members) == "" {
 		return nil
@@ -87,15 +87,15 @@ func (c Operation) MemberNames() []string {
 	return names
 }
 
-// LossPolicies are the policies of readout and builder units. They hold after Complete.
+// LossPolicies returns the policies of readout and builder units. It needs a completed configuration.
 func (c Config) LossPolicies() (readout, builder LossPolicy) {
 	readout, _ = ParseLoss(c.ReadoutLoss, c.RUs)
 	builder, _ = ParseLoss(c.BuilderLoss, c.BUs)
 	return readout, builder
 }
 
-// LossPoliciesInRun are the policies for a run that goes on. Where tags pass through every readout unit no run does
-// without one, whatever the policy for the next. They hold after Complete.
+// LossPoliciesInRun returns the policies during a run. If tags pass through every readout unit, a run needs all of
+// them, whatever the policy for the next run. It needs a completed configuration.
 func (c Config) LossPoliciesInRun() (readout, builder LossPolicy) {
 	readout, builder = c.LossPolicies()
 	if c.DisciplineKind().Tags {
@@ -104,13 +104,13 @@ func (c Config) LossPoliciesInRun() (readout, builder LossPolicy) {
 	return readout, builder
 }
 
-// RecoveryLimit is the bound of automatic recovery. It holds after Complete.
+// RecoveryLimit is the bound of automatic recovery. It needs a completed configuration.
 func (c Operation) RecoveryLimit() RecoveryBound {
 	r, _ := parseRecovery(c.Recovery)
 	return r
 }
 
-// checkOperation checks what concerns the partition.
+// checkOperation checks the settings of the partition.
 func (c *draft) checkOperation() {
 	names := c.MemberNames()
 	for i, name := range names {

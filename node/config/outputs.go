@@ -10,11 +10,11 @@ import (
 	"ringlet/internal/registry"
 )
 
-// outputComma stands between the output streams of a builder unit.
+// outputComma separates the output streams of a builder unit.
 const outputComma = ","
 
-// splitOutputs takes several outputs apart. A comma is between two of them only where each part looks like an output:
-// there are paths with commas.
+// splitOutputs splits a list of outputs. A comma separates only if every part looks like an output, since paths may
+// have commas.
 func splitOutputs(output string) []string {
 	texts := strings.Split(output, outputComma)
 	for _, text := range texts {
@@ -28,8 +28,8 @@ func splitOutputs(output string) []string {
 	return texts
 }
 
-// Outputs are the outputs of a builder unit: the configuration itself, or where there are several one for each, which
-// differs from it in Output and Format.
+// Outputs returns the outputs of a builder unit: the configuration itself, or for several outputs a configuration for
+// each, with its own Output and Format.
 func (c Completed) Outputs() (all []Completed) {
 	for _, one := range c.outputs() {
 		all = append(all, Completed{one})
@@ -37,7 +37,7 @@ func (c Completed) Outputs() (all []Completed) {
 	return all
 }
 
-// outputs are the same while the configuration is completed.
+// outputs is Outputs while the configuration is being completed.
 func (c *Config) outputs() []Config {
 	texts := splitOutputs(c.Output)
 	if len(texts) == 1 {
@@ -50,7 +50,7 @@ func (c *Config) outputs() []Config {
 	return out
 }
 
-// FileOutputs are those that are files.
+// FileOutputs returns the outputs that are files.
 func (c Completed) FileOutputs() (files []Completed) {
 	for _, one := range c.Outputs() {
 		if one.SinkKind().Files {
@@ -83,7 +83,7 @@ func (c *Completed) MapPaths(by func(path string) (string, error)) error {
 	return nil
 }
 
-// commaError is a path that cannot be one of several outputs.
+// commaError is a path with a comma among several outputs.
 type commaError struct{ path string }
 
 func (e *commaError) Error() string {
@@ -91,14 +91,14 @@ func (e *commaError) Error() string {
 		": there is a comma in the path, which is what separates several outputs: take another path"
 }
 
-// withOutput is the configuration with one output, which may begin with its format.
+// withOutput is the configuration with a single output, which may begin with its format.
 func (c Config) withOutput(output string) Config {
 	c.Output, c.Format, c.OutputBy = output, formatAuto, sink.Routes[0].Name
 	c.splitFormat()
 	return c
 }
 
-// splitFormat takes the format from before the output: mdf:dir/ is dir/ of MDF.
+// splitFormat splits the format from the output: mdf:dir/ is dir/ with format mdf.
 func (c *OutputSettings) splitFormat() {
 	name, rest, colon := strings.Cut(c.Output, ":")
 	row, err := registry.Find("format", sink.Kinds, name)
@@ -110,7 +110,7 @@ func (c *OutputSettings) splitFormat() {
 	}
 }
 
-// outputWithFormat is an output as splitFormat takes it apart.
+// outputWithFormat is the inverse of splitFormat.
 func (c *OutputSettings) outputWithFormat() string {
 	if c.SinkKind().Remote {
 		return c.Output
@@ -118,13 +118,13 @@ func (c *OutputSettings) outputWithFormat() string {
 	return c.Format + ":" + c.Output
 }
 
-// Route is the rule by which MEPs go to several outputs. It holds after Complete.
+// Route is the rule that distributes MEPs to several outputs. It needs a completed configuration.
 func (c OutputSettings) Route() sink.Route {
-	row, _ := registry.Find("output-by", sink.Routes, c.OutputBy) // Complete has looked
+	row, _ := registry.Find("output-by", sink.Routes, c.OutputBy) // Complete has checked it
 	return row
 }
 
-// resolveOutput settles the format of each output.
+// resolveOutput sets the format of each output.
 func (c *draft) resolveOutput() {
 	if err := checkOutputSpelling(c.Output); err != nil {
 		c.add("output", "%v", err)
@@ -165,8 +165,8 @@ func (c *draft) resolveOutput() {
 	c.Output = strings.Join(texts, outputComma)
 }
 
-// checkOutputSpelling says that an output begins with a kind that is spelled in another way, or nearly. A path has a
-// slash before its colon where it is meant all the same.
+// checkOutputSpelling refuses an output that begins with a misspelled kind. A path that is meant literally has a slash
+// before its colon.
 func checkOutputSpelling(output string) error {
 	names := registry.Names(sink.Kinds)
 	for text := range strings.SplitSeq(output, outputComma) {
@@ -182,7 +182,7 @@ func checkOutputSpelling(output string) error {
 	return nil
 }
 
-// sameOutput tells whether two outputs would be one.
+// sameOutput says whether two outputs write to the same place.
 func (c *OutputSettings) sameOutput(o *OutputSettings) bool {
 	switch kind := c.SinkKind(); {
 	case kind.Name == sink.Kinds[0].Name || kind.Files != o.SinkKind().Files:
@@ -195,15 +195,15 @@ func (c *OutputSettings) sameOutput(o *OutputSettings) bool {
 	return a == b
 }
 
-// resolveSingleOutput settles Format where there is one output, and ends the name of a directory with a slash so that
-// nobody has to ask the file system again.
+// resolveSingleOutput sets Format for a single output, and ends the name of a directory with a slash, so that later
+// code need not ask the file system.
 func (c *draft) resolveSingleOutput() {
 	c.splitFormat()
 	kind, err := registry.Find("format", sink.Kinds, c.Format)
 	named := err == nil
 	switch {
 	case !named && c.Format != formatAuto:
-		return // said already
+		return // already reported
 	case c.Output == "" && !named:
 		c.Format = sink.Kinds[0].Name
 		return
@@ -230,10 +230,10 @@ func (c *draft) resolveSingleOutput() {
 	c.formatByName()
 }
 
-// formatByName settles the format of an output that is a path.
+// formatByName sets the format of an output that is a path.
 func (c *draft) formatByName() {
 	if strings.HasSuffix(c.Output, "/") {
-		// Recorded data goes back to the form it came in; generated fragments stay as they were built.
+		// Recorded data goes back to its original format; generated fragments stay as they were built.
 		if c.Format == formatAuto {
 			if c.Format = "mep"; c.InputFile() != "" && !hasPacketExtension(c.InputFile()) {
 				c.Format = "mdf"
@@ -252,15 +252,15 @@ func (c *draft) formatByName() {
 	}
 }
 
-// hasPacketExtension says whether a file is one of MEPs, MFPs or EUDAQ's events by its name: what is in it, its reader
-// finds out later.
+// hasPacketExtension says whether a file has the extension of MEPs, MFPs or EUDAQ's events; its reader checks the
+// content later.
 func hasPacketExtension(path string) bool {
 	ext := strings.ToLower(filepath.Ext(path))
 	return ext == ".mep" || ext == ".mfp" || ext == ".raw"
 }
 
-// sameFile says whether two paths are one file, however they are spelled. A file that is not there is only what it is
-// called.
+// sameFile says whether two paths are the same file, however they are spelled. If a file does not exist, only the paths
+// count.
 func sameFile(a, b string) bool {
 	one, errA := os.Stat(a)
 	two, errB := os.Stat(b)

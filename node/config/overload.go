@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What a suspension becomes where it is left open: long enough to use up slots, seldom enough to be told apart.
+// Defaults of suspensions: long enough to use up slots, rare enough to tell them apart.
 const (
 	defaultSuspendEvery = 2 * time.Second
 	defaultSuspendFor   = 100 * time.Millisecond
@@ -14,12 +14,12 @@ const (
 // suspendAll stands for every builder unit.
 const suspendAll = "all"
 
-// CreditPerBU is how many MEPs a builder unit may have at a time. It holds after Complete.
+// CreditPerBU is how many MEPs a builder unit may have at a time. It needs a completed configuration.
 func (c Config) CreditPerBU() int { return min(c.Slots, c.Debug.LookAhead) }
 
-// MaxOutputBacklog is how many complete MEPs may wait for the output of a builder unit before more are discarded; 0
-// where none are. With the other half of what it may have, the network goes on at its pace: a builder unit whose
-// slots were all but one waiting would be given one MEP at a time, and the others with it where a cycle waits.
+// MaxOutputBacklog is how many complete MEPs may wait for the output of a builder unit before it discards more; 0 means
+// that it discards none. It is half of the builder unit's credit, so that the network goes on at its pace: a unit with
+// one free slot would get one MEP at a time and, if cycles wait for it, so would the others.
 func (c Completed) MaxOutputBacklog() int {
 	if c.Overload == OverloadHold {
 		return 0
@@ -27,8 +27,8 @@ func (c Completed) MaxOutputBacklog() int {
 	return max(1, c.CreditPerBU()/2)
 }
 
-// resolveOverload checks what is said of builder units that cannot keep up, or are to stop. Slots are known, unless
-// something is wrong already.
+// resolveOverload checks the settings for builder units that are too slow, or are suspended. Slots are resolved, unless
+// there are problems already.
 func (c *draft) resolveOverload() {
 	if c.Overload == OverloadDiscard {
 		if c.Slots > 0 && c.Debug.LookAhead > 0 && c.CreditPerBU() < 2 {
@@ -68,7 +68,7 @@ func (c *draft) checkSuspension() {
 	}
 }
 
-// SuspendedBUs are the builder units that are suspended now and then, in the order of their turns.
+// SuspendedBUs lists the builder units that are suspended in turn.
 func (c Completed) SuspendedBUs() []int {
 	if c.Debug.SuspendBUs == suspendAll {
 		all := make([]int, c.BUs)
@@ -77,6 +77,6 @@ func (c Completed) SuspendedBUs() []int {
 		}
 		return all
 	}
-	bus, _ := parseIndices(c.Debug.SuspendBUs, c.BUs, "") // Complete has looked
+	bus, _ := parseIndices(c.Debug.SuspendBUs, c.BUs, "") // Complete has checked it
 	return bus
 }

@@ -2,8 +2,8 @@ package config
 
 import "io"
 
-// read reads a YAML text over the defaults. Whatever is wrong with the content is an *InvalidError that names the file,
-// the line and the key. The document says what was given.
+// read reads a YAML text over the defaults. Invalid content is an *InvalidError that names the file, the line and the
+// key. The document tells which values were given.
 func read(name string, in io.Reader) (Config, *Document, error) {
 	c := Default()
 	d, err := Read(name, in, &c)

@@ -8,14 +8,14 @@ import (
 	"ringlet/internal/decimal"
 )
 
-// defaultPullWindow is how many requests a builder unit has out: one being written, one on its way to a readout unit
-// that begins with it at once, and as many again for readout units that serve others just then.
+// defaultPullWindow is how many requests a builder unit has under way: one being written, one on its way to a readout
+// unit that serves it at once, and as many again to readout units that are serving other builder units.
 const defaultPullWindow = 4
 
-// PullGroup is how many MEPs a builder unit asks for together. It holds after Complete.
+// PullGroup is how many MEPs a builder unit asks for together. It needs a completed configuration.
 func (c Schedule) PullGroup() int { return max(1, c.Slots/2) }
 
-// resolvePull fills in what is said of pulling, and refuses it where nobody pulls.
+// resolvePull fills in the settings of pulling, and refuses them for other disciplines.
 func (c *draft) resolvePull() {
 	window := &c.Debug.PullWindow
 	if !c.DisciplineKind().Pull {
@@ -39,14 +39,14 @@ func (c *draft) resolvePull() {
 	}
 }
 
-// RoIReadouts are the readout units of the region of interest, and the share of MEPs that are accepted after their
-// parts; none where nothing is decided on part of a MEP.
+// RoIReadouts returns the readout units of the region of interest, and the share of MEPs that are accepted after their
+// parts; nil if no decision is made on part of a MEP.
 func (c Completed) RoIReadouts() (rus []int, share float64) {
 	rus, share, _ = c.parseRoI()
 	return rus, share
 }
 
-// RegionJudged says that the filter judges regions of interest.
+// RegionJudged says whether the filter judges regions of interest.
 func (c Completed) RegionJudged() bool {
 	return c.RoI != "" && c.Filter != "" && !strings.Contains(c.RoI, ":")
 }

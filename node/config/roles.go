@@ -2,22 +2,22 @@ package config
 
 import "strconv"
 
-// NoUnit is the index of a unit that a process does not hold.
+// NoUnit is the index of a unit that a process does not have.
 const NoUnit = -1
 
-// Role says what one process is.
+// Role is the rank and units of one process.
 type Role struct {
 	Rank int    // 0 is the first
-	Name string // as members names it; else "n0" for rank 0
-	RU   int    // index of its readout unit in the view, or None
-	BU   int    // index of its builder unit in the view, or None
+	Name string // as in members; else "n0" for rank 0
+	RU   int    // index of its readout unit in the view, or NoUnit
+	BU   int    // index of its builder unit in the view, or NoUnit
 }
 
-// Folded says whether the process holds both units.
+// Folded says whether the process has both units.
 func (r Role) Folded() bool { return r.RU != NoUnit && r.BU != NoUnit }
 
-// Roles lists the processes in order of rank: RUs on ranks [0, RUs), BUs on ranks [Nodes-BUs, Nodes). It holds after
-// Complete.
+// Roles lists the processes in order of rank: RUs on ranks [0, RUs), BUs on ranks [Nodes-BUs, Nodes). It needs a
+// completed configuration.
 func (c Config) Roles() []Role {
 	roles := make([]Role, c.Nodes)
 	names := c.MemberNames()

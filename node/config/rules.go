@@ -9,17 +9,17 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// Ways of finding the next builder unit that are words; anything else is the weights of a ratio.
+// Rules for the next builder unit that are words; any other value is a ratio of weights.
 const (
 	nextRoundRobin = "round-robin"
 	nextDemand     = "demand"
 )
 
-// resolveRules fills in how the next builder unit is found and the policies, and has the scheduler's rules checked.
+// resolveRules fills in the rule for the next builder unit and the policies, and has the scheduler's rules checked.
 func (c *draft) resolveRules() {
 	next, empty := nextRoundRobin, "wait"
 	if c.DisciplineKind().Pull {
-		next, empty = nextDemand, "skip" // who has asked for most is served first, and who does not ask keeps nobody waiting
+		next, empty = nextDemand, "skip" // the unit that asks for most comes first; one that does not ask delays no other
 	}
 	c.Next, c.EmptyPlace = cmp.Or(c.Next, next), cmp.Or(c.EmptyPlace, empty)
 	if c.Groups == "" && c.BusyGroup != "" {
@@ -38,14 +38,14 @@ func (c *draft) resolveRules() {
 		c.add("partitions", "%v", badPartitions)
 	case badNext != nil:
 		c.add("next", "%v", badNext)
-	case err == nil && c.BUs > 0: // else something is wrong that was said already
+	case err == nil && c.BUs > 0: // else the problem was reported before
 		if err := rules.Check(c.BUs); err != nil {
 			c.add("next, groups, partitions", "%v", err)
 		}
 	}
 }
 
-// Rules are the scheduler's. They hold after Complete.
+// Rules returns the rules of the scheduler. It needs a completed configuration.
 func (c Schedule) Rules() (out core.Rules, err error) {
 	if out.TurnOrder, out.Ratio, err = c.parseNext(); err != nil {
 		return out, err

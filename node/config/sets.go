@@ -10,22 +10,21 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Sets are lists of indices, such as groups of builder units. The text form has them as the flag does: sets parted by
-// semicolons, indices and ranges by commas, "0-3;4,6-7". A file may also give a list of lists. What Sets holds is the
-// shortest such text, so that two configurations are equal where they mean the same; only UnmarshalText and
-// UnmarshalYAML put it there.
+// Sets are lists of indices, such as groups of builder units. The text form is that of the flag: sets separated by
+// semicolons, indices and ranges by commas, "0-3;4,6-7". A file may also have a list of lists. The value is the
+// shortest such text, so that equal configurations have equal values; only UnmarshalText and UnmarshalYAML make it.
 type Sets string
 
 // maxIndex is the largest index: a view has at most 65535 units of a kind.
 const maxIndex = math.MaxUint16 - 1
 
-// parseSets reads the text form. Nothing is no sets.
+// parseSets reads the text form. An empty text has no sets.
 func parseSets(text string) ([][]int, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
 	}
 	var sets [][]int
-	remaining := maxIndex + 1 // indices that make sense in all, since each stands in one set
+	remaining := maxIndex + 1 // bound on all indices, since each is in one set
 	for one := range strings.SplitSeq(text, ";") {
 		var set []int
 		for item := range strings.SplitSeq(one, ",") {
@@ -45,8 +44,8 @@ func parseSets(text string) ([][]int, error) {
 	return sets, nil
 }
 
-// parseIndices reads one list of units of which there are n, each once: "0,2" or "1-3". Without units something else is
-// wrong, and said.
+// parseIndices reads one list of units, each once: "0,2" or "1-3". n is the number of units; 0 means that it is not
+// known because of another problem.
 func parseIndices(text string, n int, unit string) ([]int, error) {
 	sets, err := parseSets(text)
 	switch {
@@ -85,7 +84,7 @@ func parseRange(item string) (low, high int, err error) {
 	return int(a), int(b), nil
 }
 
-// lists are the sets. They are nil where the text is none.
+// lists returns the sets; nil if the text is invalid.
 func (s Sets) lists() [][]int {
 	sets, err := parseSets(string(s))
 	if err != nil {
@@ -130,7 +129,7 @@ func (s *Sets) UnmarshalYAML(node *yaml.Node) error {
 	return s.UnmarshalText([]byte(strings.Join(sets, ";")))
 }
 
-// formatSets writes the shortest text: two or more indices that follow one another are a range.
+// formatSets writes the shortest text: two or more successive indices are a range.
 func formatSets(sets [][]int) Sets {
 	var out []string
 	for _, set := range sets {

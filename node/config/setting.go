@@ -6,9 +6,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Set gives one setting the value that a YAML file has for it, as strictly as Load: key is the setting's path
-// ("packing", "debug.drop"), line is where the file names it. What is wrong is an *InvalidError with file and line.
-// Files that hold more than one configuration, as those of sweeps do, are read with it.
+// Set sets one setting to the value in a YAML file, as strictly as Read: key is the setting's path ("packing",
+// "debug.drop"), line is the line of the key. The error is an *InvalidError with file and line. Files with more than
+// one configuration, such as sweeps, use it.
 func (c *Config) Set(file string, line int, key string, value *yaml.Node) error {
 	d := Document{file: file, lines: map[string]int{}}
 	for _, f := range settingFields(c) {
@@ -21,11 +21,11 @@ func (c *Config) Set(file string, line int, key string, value *yaml.Node) error 
 	return d.Err()
 }
 
-// Setting is one field as the command line and as people have it.
+// Setting is one field as the command line and people see it.
 type Setting struct {
 	Key       string // path in YAML
 	Flag      string // without dashes
-	FlagValue string // what follows the flag
+	FlagValue string // value as an argument of the flag
 	Value     any
 }
 

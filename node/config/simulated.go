@@ -8,20 +8,20 @@ import (
 	"ringlet/source"
 )
 
-// content makes the data where no rule says sizes and bytes of a fragment without making the event; nil: a rule does,
-// or they are not generated.
+// content makes data that has to be made as whole events; nil if a rule gives the size and bytes of each fragment, or
+// if data is not generated.
 func (c *Config) content() *source.ContentKind {
 	if !c.GeneratesData() {
 		return nil
 	}
-	kind, _ := registry.Find("fragment model", contentKinds, c.FragmentModel) // nil: it is the name of a rule
+	kind, _ := registry.Find("fragment model", contentKinds, c.FragmentModel) // nil: a rule has that name
 	return kind
 }
 
-// SimulatesDetector says whether the data are those of a simulated detector.
+// SimulatesDetector says whether the data is that of a simulated detector.
 func (c Config) SimulatesDetector() bool { return c.content() != nil }
 
-// resolveSimulated fills in the streams, and refuses what a simulated detector does not have.
+// resolveSimulated fills in the streams, and refuses settings that a simulated detector does not have.
 func (c *draft) resolveSimulated() {
 	if c.Streams.list() == nil && c.Sources == 0 {
 		c.Sources = c.content().MinSources
@@ -36,7 +36,7 @@ func (c *draft) resolveSimulated() {
 	}
 }
 
-// checkBoards says why the sources cannot be boards.
+// checkBoards refuses numbers of sources that do not fit the detector's boards.
 func (c *draft) checkBoards() error {
 	sources, boards, most := c.Division().Sources(), c.content().MinSources, c.content().MaxSources
 	switch {
@@ -50,7 +50,7 @@ func (c *draft) checkBoards() error {
 	return nil
 }
 
-// simulatedSize bounds the size in bytes of a MEP of the simulated detector: without any cluster, and with every board
+// simulatedSize bounds the size in bytes of a MEP of the simulated detector: without clusters, and with every board
 // full.
 func (c *Config) simulatedSize(align uint8) (low, high int64) {
 	sources := int64(c.Division().Sources())

@@ -7,9 +7,9 @@ import (
 	"ringlet/event"
 )
 
-// MEPSize bounds the size in bytes of one full MEP of generated data, its fragments padded to 2^align: it lies below
-// low or above high once in about a thousand million MEPs (6 standard deviations). With the model constant, low = high;
-// with velo they are the smallest and the largest there are. It holds after Complete and says nothing of an input.
+// MEPSize bounds the size in bytes of one full MEP of generated data with fragments padded to 2^align: a MEP is outside
+// of [low, high] once in about 10^9 MEPs (6 standard deviations). With the model constant, low = high; with velo they
+// are the smallest and the largest possible size. It needs a completed configuration, and ignores inputs.
 func (c Config) MEPSize(align uint8) (low, high int64) {
 	if c.SimulatesDetector() {
 		return c.simulatedSize(align)
@@ -29,18 +29,18 @@ func (c Config) MEPSize(align uint8) (low, high int64) {
 	return low, high + c.maxLargeExcess(align)
 }
 
-// maxLargeExcess is by how much a MEP with larger fragments exceeds the others, at most.
+// maxLargeExcess is the most by which a MEP with larger fragments exceeds the others.
 func (c *Config) maxLargeExcess(align uint8) int64 {
 	if c.Debug.LargeEvery == 0 {
 		return 0
 	}
 	rule, err := c.Pattern()
 	if err != nil {
-		return 0 // checkFragments says what is wrong
+		return 0 // checkFragments reports it
 	}
 	d, ru := c.Division(), c.Debug.LargeRU
 	if ru >= d.Units() {
-		return 0 // checkLarge says what is wrong
+		return 0 // checkLarge reports it
 	}
 	var most int64
 	for stream := range d.SourceCount(ru) {
@@ -49,12 +49,12 @@ func (c *Config) maxLargeExcess(align uint8) int64 {
 	return most
 }
 
-// FragmentSpread returns the mean and the standard deviation of a generated fragment's size in bytes. It says
-// nothing of an input or a simulated detector: ok is false.
+// FragmentSpread returns the mean and the standard deviation of a generated fragment's size in bytes. ok is false for
+// an input or a simulated detector.
 func (c Completed) FragmentSpread() (mean, sigma float64, ok bool) {
 	rule, err := c.Pattern()
 	if err != nil || rule == nil {
-		return 0, 0, false // Complete has refused it, or there is none
+		return 0, 0, false // Complete has refused the pattern, or there is none
 	}
 	mean, sigma = rule.SizeSpread()
 	return mean, sigma, true
@@ -63,7 +63,7 @@ func (c Completed) FragmentSpread() (mean, sigma float64, ok bool) {
 // padTo rounds n up to a multiple of the power of two to.
 func padTo(n, to int64) int64 { return (n + to - 1) &^ (to - 1) }
 
-// approxBytes writes a size for people.
+// approxBytes formats a size for people.
 func approxBytes(n int64) string {
 	for _, u := range byteUnits[:4] {
 		if n >= u.size {

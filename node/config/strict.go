@@ -16,22 +16,22 @@ import (
 	"ringlet/internal/decimal"
 )
 
-// maxFileBytes bounds a file. The whole of Effective is below 1 KiB, and a topology of 4096 named nodes is some 40 KiB.
+// maxFileBytes bounds a file. Effective prints less than 1 KiB, and a topology of 4096 named nodes has some 40 KiB.
 const maxFileBytes = 64 << 10
 
-// A Document is one YAML document decoded strictly: unknown, repeated and valueless keys and values of another kind are
-// problems, all of them reported with their lines. It also remembers where everything stood, so that what its reader
-// finds wrong afterwards is reported alike.
+// A Document is one YAML document decoded strictly: unknown, repeated and empty keys and values of another kind are
+// problems, all of which are reported with their lines. It also keeps the line of every value, so that its reader's own
+// problems are reported in the same way.
 type Document struct {
 	file     string
-	lines    map[string]int // of each key and element that is given, by path: "debug.drop", "map[2][0]"; "" is the whole
+	lines    map[string]int // of each given key and element, by path: "debug.drop", "map[2][0]"; "" is the whole
 	problems problems
 }
 
-// Read decodes one document into a struct, by its yaml tags, over what the struct holds already. The error is that of
-// in; what is wrong with the content says Err. Fields may be structs, slices, pointers (nil is "~", an element left
-// out), texts, numbers, truth values, times, and types that unmarshal themselves: from YAML or from text. A tag enum
-// lists the words of a field.
+// Read decodes one document into a struct by its yaml tags; values that the document does not give stay. The error is
+// about reading in; Err returns the problems of the content. Fields may be structs, slices, pointers (nil is "~", an
+// element left out), strings, numbers, bools, durations, and types that unmarshal themselves, from YAML or from text. A
+// tag enum lists the words of a field.
 func Read(file string, in io.Reader, into any) (*Document, error) {
 	d := &Document{file: file, lines: map[string]int{"": 1}}
 	text, err := io.ReadAll(io.LimitReader(in, maxFileBytes+1))
@@ -48,10 +48,10 @@ func Read(file string, in io.Reader, into any) (*Document, error) {
 	return d, nil
 }
 
-// Contains says whether the document gives the path.
+// Contains says whether the document has the path.
 func (d *Document) Contains(path string) bool { _, ok := d.lines[path]; return ok }
 
-// AddProblem notes a problem with what stands at a path, or, where nothing does, with the nearest thing around it.
+// AddProblem adds a problem of the value at a path, or, if there is none, of the nearest enclosing value.
 func (d *Document) AddProblem(path, format string, args ...any) {
 	around := path
 	for !d.Contains(around) && around != "" {
@@ -72,7 +72,7 @@ func (d *Document) addProblemAt(line int, key, format string, args ...any) {
 	})
 }
 
-// parseRoot returns the mapping at the top, or nil where the file is empty or is not one document.
+// parseRoot returns the mapping at the top, or nil if the file is empty or has several documents.
 func (d *Document) parseRoot(text []byte) *yaml.Node {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	var doc, more yaml.Node
@@ -83,7 +83,7 @@ func (d *Document) parseRoot(text []byte) *yaml.Node {
 		return nil
 	}
 	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
-		d.addProblemAt(more.Line, "", "a second document begins here: a configuration is one")
+		d.addProblemAt(more.Line, "", "a second document begins here: a configuration has only one")
 		return nil
 	}
 	root := doc.Content[0]
@@ -93,7 +93,7 @@ func (d *Document) parseRoot(text []byte) *yaml.Node {
 	return root
 }
 
-// addSyntaxError takes the line out of the library's sentence: "yaml: line 3: did not find …".
+// addSyntaxError splits the line off the library's message: "yaml: line 3: did not find …".
 func (d *Document) addSyntaxError(err error) {
 	reason := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := 0
@@ -130,7 +130,7 @@ func (d *Document) decodeMapping(node *yaml.Node, path string, into reflect.Valu
 	}
 }
 
-// addUnknownKey says of a key that no setting has it.
+// addUnknownKey reports a key that is no setting.
 func (d *Document) addUnknownKey(line int, key string, names []string) {
 	d.addProblemAt(line, key, "there is no such setting; the nearest one is %q", Nearest(key, names))
 }
@@ -148,7 +148,7 @@ func yamlKeys(path string, of reflect.Type) (names []string, at map[string]refle
 	return names, at
 }
 
-// decodeValue decodes what stands at a path.
+// decodeValue decodes the value at a path.
 func (d *Document) decodeValue(node *yaml.Node, path string, into reflect.Value, tag reflect.StructTag) {
 	unmarshaler, unmarshals := into.Addr().Interface().(yaml.Unmarshaler)
 	_, isText := into.Addr().Interface().(encoding.TextUnmarshaler)
@@ -171,7 +171,7 @@ func (d *Document) decodeValue(node *yaml.Node, path string, into reflect.Value,
 	}
 }
 
-// decodeList decodes a sequence. An element that is "~" is a nil pointer where the slice has pointers.
+// decodeList decodes a sequence. In a slice of pointers, an element "~" is nil.
 func (d *Document) decodeList(node *yaml.Node, path string, into reflect.Value) {
 	if node.Kind != yaml.SequenceNode {
 		d.addProblemAt(node.Line, path, "expected a list")
@@ -205,7 +205,7 @@ func (d *Document) decodeScalar(node *yaml.Node, path string, into reflect.Value
 	}
 }
 
-// describeNumber says which numbers a value takes.
+// describeNumber describes the numbers that a value accepts.
 func describeNumber(v reflect.Value) string {
 	switch {
 	case v.CanInt():
@@ -216,7 +216,7 @@ func describeNumber(v reflect.Value) string {
 	return "a number"
 }
 
-// decodeNumber reads a number into v. The YAML library and kong would read 010 as eight.
+// decodeNumber reads a number into v. The YAML library and kong would read 010 as octal.
 func decodeNumber(v reflect.Value, text string) (err error) {
 	switch bits := v.Type().Bits(); {
 	case v.CanInt():
@@ -244,8 +244,8 @@ func decodeNumber(v reflect.Value, text string) (err error) {
 	return nil
 }
 
-// decodeInto reads one value into v. The YAML library would cut 1.5 to a whole number, so the kind of the value is
-// checked first.
+// decodeInto reads one value into v. It checks the kind of the value first, since the YAML library would truncate 1.5
+// to a whole number.
 func decodeInto(v reflect.Value, node *yaml.Node) error {
 	into := v.Addr().Interface()
 	if unmarshaler, ok := into.(encoding.TextUnmarshaler); ok {
@@ -267,7 +267,7 @@ func decodeInto(v reflect.Value, node *yaml.Node) error {
 	case v.Kind() == reflect.Bool:
 		want, tags = "true or false", "!!bool"
 	default:
-		want, tags = "text", node.ShortTag() // a number or a date is good text
+		want, tags = "text", node.ShortTag() // a number or a date is valid text
 	}
 	if !strings.Contains(tags, node.ShortTag()) || node.Decode(into) != nil {
 		return fmt.Errorf("%q is not %s", node.Value, want)

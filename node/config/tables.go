@@ -17,8 +17,8 @@ import (
 	"ringlet/velo/content"
 )
 
-// KongVars are the words that tags of settings take from the tables of kinds. Whoever gives the settings to kong gives
-// it these too.
+// KongVars are words from the tables of kinds for the tags of settings. A caller that gives the settings to kong gives
+// it these, too.
 var KongVars = kong.Vars{
 	"barriers":         strings.Join(registry.Names(barrier.Kinds), ","),
 	"help_barriers":    registry.Help(barrier.Kinds),
@@ -34,15 +34,15 @@ var KongVars = kong.Vars{
 	"help_transports":  transport.HelpChoices(),
 }
 
-// contentKinds is the table of fragment models that are programs and not rules.
+// contentKinds is the table of fragment models that are programs, not rules.
 var contentKinds = []*source.ContentKind{content.Kind}
 
-// ExpandVars fills the words of Vars into the text of a tag.
+// ExpandVars replaces KongVars in the text of a tag.
 func ExpandVars(tag string) string {
 	return os.Expand(tag, func(name string) string { return KongVars[name] })
 }
 
-// SettingWords are the values that are words of a setting which takes others too, by its key.
+// SettingWords lists the words that a setting accepts besides other values, by its key.
 func SettingWords(key string) []string {
 	switch key {
 	case "phase-end":
@@ -53,10 +53,10 @@ func SettingWords(key string) []string {
 	return nil
 }
 
-// Source is the kind that the input chooses, and what it says to that kind.
+// Source is the kind of the input, and the input without the kind's prefix.
 func (c InputSettings) Source() (kind source.InputKind, input string) { return source.KindOf(c.Input) }
 
-// SourceSettings are what a readout unit's source is opened with. They hold after Complete.
+// SourceSettings are the settings of a readout unit's source. It needs a completed configuration.
 func (c Config) SourceSettings(ru int) (s source.Settings, err error) {
 	_, input := c.Source()
 	s = source.Settings{
@@ -93,8 +93,8 @@ func (c Config) SourceSettings(ru int) (s source.Settings, err error) {
 	return s, err
 }
 
-// Pattern is what generated data obey; nil for other data, and for those of a simulated detector. It holds after
-// Complete.
+// Pattern is the rule of generated data; nil for other data, and for a simulated detector. It needs a completed
+// configuration.
 func (c Config) Pattern() (*pattern.Pattern, error) {
 	if !c.GeneratesData() || c.SimulatesDetector() {
 		return nil, nil
@@ -106,13 +106,13 @@ func (c Config) Pattern() (*pattern.Pattern, error) {
 	return s.Pattern()
 }
 
-// GeneratesData says whether the data are made of the seed, so that their sizes and bytes are known.
+// GeneratesData says whether the data is made from the seed.
 func (c InputSettings) GeneratesData() bool {
 	kind, _ := c.Source()
 	return kind.Generated
 }
 
-// InputFile is the file that is read, or "".
+// InputFile is the file of the input, or "".
 func (c InputSettings) InputFile() string {
 	if kind, input := c.Source(); kind.File {
 		return input
@@ -120,28 +120,28 @@ func (c InputSettings) InputFile() string {
 	return ""
 }
 
-// SinkKind is the kind of the output, where there is one: see Outputs. It holds after Complete.
+// SinkKind is the kind of a single output: see Outputs. It needs a completed configuration.
 func (c OutputSettings) SinkKind() sink.Kind {
 	row, _ := registry.Find("format", sink.Kinds, c.Format) // Complete has looked
 	return row
 }
 
-// WritesFiles says whether an output is files: a directory, or one file that is made of a directory.
+// WritesFiles says whether an output is files: a directory, or a single file that is made from a directory.
 func (c Completed) WritesFiles() bool { return len(c.FileOutputs()) > 0 }
 
-// SingleFile says whether the output, where there is one, is one file in event order; otherwise it is a directory, a
-// buffer, or nothing. It holds after Complete.
+// SingleFile says whether a single output is one file in event order, and not a directory, a buffer, or nothing. It
+// needs a completed configuration.
 func (c OutputSettings) SingleFile() bool {
 	return c.SinkKind().Files && !strings.HasSuffix(c.Output, "/")
 }
 
-// DisciplineKind is the discipline. It holds after Complete.
+// DisciplineKind is the discipline. It needs a completed configuration.
 func (c Traffic) DisciplineKind() readoutunit.Discipline {
 	row, _ := registry.Find("discipline", readoutunit.Disciplines, c.Discipline) // Complete has looked
 	return row
 }
 
-// Carriers are those of the links. They hold after Complete.
+// Carriers are the carriers of the links. It needs a completed configuration.
 func (c Network) Carriers() transport.CarrierChoice {
 	choice, _ := transport.ParseChoice(c.Transport) // Complete has looked
 	return choice
@@ -150,7 +150,8 @@ func (c Network) Carriers() transport.CarrierChoice {
 // LocalCarrier is the name of the carrier between processes of one host.
 var LocalCarrier = transport.CarrierLocal.String()
 
-// RemoteCarrier is the carrier between hosts where links go by where the peer is, else "". It holds after Complete.
+// RemoteCarrier is the carrier between hosts if the carrier of a link depends on its peer's host, else "". It needs a
+// completed configuration.
 func (c Network) RemoteCarrier() string {
 	by := c.Carriers()
 	if by.Carrier != transport.CarrierAuto {
@@ -159,10 +160,10 @@ func (c Network) RemoteCarrier() string {
 	return by.NetworkCarrier.Carrier.String()
 }
 
-// NoBarrier is the name of the barrier that holds nothing.
+// NoBarrier is the name of the kind without a barrier.
 var NoBarrier = barrier.None.String()
 
-// BarrierKind is the kind that ends phases; barrier.None where none does. It holds after Complete.
+// BarrierKind is the kind of barrier that ends phases, or barrier.None. It needs a completed configuration.
 func (c Traffic) BarrierKind() barrier.Kind {
 	kind, err := barrier.ParseKind(c.PhaseEnd)
 	if err != nil || !c.DisciplineKind().Phases {

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Tolerance is how many fragments of each live source may be missing in a run that is GOOD.
+// Tolerance is how many fragments of each live source a GOOD run may lack.
 type Tolerance struct {
-	MaxMissing uint64  // so many
-	MaxPercent float64 // or so many of a hundred
+	MaxMissing uint64  // number of fragments
+	MaxPercent float64 // or per cent of the source's fragments
 	Text       string
 }
 
-// ParseTolerance reads a number of fragments, 10, or a share of a source's fragments, 0.1%. Nothing is 0.
+// ParseTolerance reads a number of fragments, 10, or a share of a source's fragments, 0.1%. An empty text is 0.
 func ParseTolerance(text string) (t Tolerance, err error) {
 	t.Text = strings.TrimSpace(text)
 	share, percent := strings.CutSuffix(t.Text, "%")
@@ -34,7 +34,7 @@ func ParseTolerance(text string) (t Tolerance, err error) {
 	return t, nil
 }
 
-// Tolerates says whether it is tolerated that so many fragments of a source are missing, of so many.
+// Tolerates says whether so many missing fragments are tolerated, of a source with so many in all.
 func (t Tolerance) Tolerates(missing, of uint64) bool {
 	return missing <= t.MaxMissing || float64(missing)*100 <= t.MaxPercent*float64(of)
 }

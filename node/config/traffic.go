@@ -12,18 +12,17 @@ import (
 )
 
 const (
-	// maxSlack is the most phases that a unit may be ahead: more than anybody could want, and few enough to keep an
-	// epoch of the barrier for each.
+	// maxSlack is the most phases that a unit may be ahead: more than is useful, and few enough to keep an epoch of the
+	// barrier for each.
 	maxSlack = 16
-	// autoSlack is what the way between the nodes makes best: on a network, where units ahead of others meet them at a
-	// port, none.
+	// autoSlack is the best slack for the network: 0 between hosts, where units that are ahead meet others at a port.
 	autoSlack = -1
 )
 
 // DummySeat is a seat of the shift without a node.
 const DummySeat = -1
 
-// Phases says what ends the phases: a barrier, count, or that time. It holds after Complete.
+// Phases returns what ends the phases: a barrier, count, or a time with its length. It needs a completed configuration.
 func (c Traffic) Phases() (end string, length time.Duration) {
 	if c.PhaseEnd == phaseEndCount {
 		return phaseEndCount, 0
@@ -34,11 +33,11 @@ func (c Traffic) Phases() (end string, length time.Duration) {
 	return PhaseEndBarrier, 0
 }
 
-// resolveDiscipline checks that what is said of phases and places can be obeyed.
+// resolveDiscipline checks the settings of phases and seats against the discipline.
 func (c *draft) resolveDiscipline() {
 	d := c.DisciplineKind()
 	if d.Name == "" {
-		return // said already
+		return // already reported
 	}
 	switch end, length := c.Phases(); {
 	case end == PhaseEndBarrier:
@@ -65,7 +64,7 @@ func (c *draft) resolveDiscipline() {
 	c.checkSeats()
 }
 
-// parseSeat is the rank that an entry of Seats names, or DummySeat.
+// parseSeat reads an entry of Seats: a rank, or DummySeat.
 func parseSeat(s string) (rank int, ok bool) {
 	if s = strings.TrimSpace(s); s == "-" {
 		return DummySeat, true
@@ -74,7 +73,7 @@ func parseSeat(s string) (rank int, ok bool) {
 	return rank, err == nil && rank >= 0
 }
 
-// checkSeats holds that every node has one seat.
+// checkSeats checks that every node has one seat.
 func (c *draft) checkSeats() {
 	seen := make(map[int]bool)
 	for i, s := range strings.Split(c.Seats, ",") {
@@ -102,21 +101,21 @@ func (c *draft) checkSeats() {
 	}
 }
 
-// SeatRanks is the rank at each seat of the shift, or DummySeat. It is nil where no seats are given: units then sit in
-// the order of their indices. It holds after Complete.
+// SeatRanks has the rank at each seat of the shift, or DummySeat. It is nil if no seats are given: units then sit in
+// the order of their indices. It needs a completed configuration.
 func (c Traffic) SeatRanks() []int {
 	if c.Seats == "" {
 		return nil
 	}
 	var ranks []int
 	for s := range strings.SplitSeq(c.Seats, ",") {
-		rank, _ := parseSeat(s) // each was checked
+		rank, _ := parseSeat(s) // checkSeats has checked it
 		ranks = append(ranks, rank)
 	}
 	return ranks
 }
 
-// resolveSlack settles PhaseSlack.
+// resolveSlack sets PhaseSlack.
 func (c *draft) resolveSlack() {
 	end, _ := c.Phases()
 	held := c.DisciplineKind().Phases && end == PhaseEndBarrier
@@ -131,8 +130,8 @@ func (c *draft) resolveSlack() {
 	}
 }
 
-// maxUsefulSlack is the most slack that counts, one less than a round has phases: how many cycles the next round is of
-// is agreed in an epoch of the present one.
+// maxUsefulSlack is the most useful slack, one less than a round has phases: the number of cycles in the next round is
+// agreed in an epoch of the present one.
 func (c Config) maxUsefulSlack() int {
 	phases := readoutunit.PhaseCount(c.RUs, c.BUs)
 	if ranks := c.SeatRanks(); ranks != nil {
@@ -144,5 +143,5 @@ func (c Config) maxUsefulSlack() int {
 // EffectiveSlack is how many phases a readout unit may be ahead of the slowest one.
 func (c Completed) EffectiveSlack() int { return min(c.PhaseSlack, c.maxUsefulSlack()) }
 
-// Phased says whether phases wait for one another by a barrier.
+// Phased says whether a barrier makes units wait for each other between phases.
 func (c Config) Phased() bool { return c.BarrierKind() != barrier.None && c.RUs > 1 }
