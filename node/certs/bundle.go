@@ -10,17 +10,17 @@ import (
 	"io"
 )
 
-// A bundle is everything a node needs to be part of a cluster, in one piece, so that a parent can hand it to a child
-// through a pipe and no key ever stands in a file: u32 length (big-endian) · PEM blocks of the authority's certificate,
-// the node's certificate, its key and the gossip key.
+// A bundle is everything that a node needs to be part of a cluster, in one piece, so that a parent can pass it to a
+// child through a pipe and no key is ever in a file: u32 length (big-endian) · PEM blocks of the authority's
+// certificate, the node's certificate, its key and the gossip key.
 const (
 	pemTypeGossip = "RINGLET GOSSIP KEY"
 	// maxBundleBytes bounds what is read: the blocks of an ECDSA pair take 2 kB.
 	maxBundleBytes = 64 << 10
 )
 
-// errBundle is the error of a bundle that is not one.
-var errBundle = errors.New("no keys came, or what came is no bundle of keys")
+// errBundle says that the data read are no bundle.
+var errBundle = errors.New("no keys were received, or the data are no bundle of keys")
 
 // WriteBundle writes the node's identity and the gossip key as one bundle.
 func (id *Identity) WriteBundle(w io.Writer, gossip []byte) error {
@@ -43,7 +43,7 @@ func (id *Identity) WriteBundle(w io.Writer, gossip []byte) error {
 	return err
 }
 
-// ReadBundle reads one bundle and not a byte more. The error is errBundle, possibly wrapped, where it is none.
+// ReadBundle reads one bundle, and no byte after it. The error is or wraps errBundle if the data are no bundle.
 func ReadBundle(r io.Reader) (*Identity, []byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {

@@ -19,28 +19,28 @@ import (
 	"time"
 )
 
-// Role says what a certificate's holder is in the cluster.
+// Role is the role of a certificate's holder in the cluster.
 type Role string
 
-// The roles. Members build; users steer and look, and talk to the run control alone.
+// The roles. Members build events; users command and watch, and connect to the run control alone.
 const (
 	RoleControl  Role = "control"  // member: the process that is the run control
 	RoleNode     Role = "node"     // member: a process that holds a readout unit, a builder unit or both
-	RoleViewer   Role = "viewer"   // user: sees
-	RoleOperator Role = "operator" // user: sees and commands
-	RoleAdmin    Role = "admin"    // user: also takes control from others, and reads the audit log
+	RoleViewer   Role = "viewer"   // user: watches
+	RoleOperator Role = "operator" // user: watches and commands
+	RoleAdmin    Role = "admin"    // user: also takes control from other users, and reads the audit log
 )
 
 var roles = []Role{RoleControl, RoleNode, RoleViewer, RoleOperator, RoleAdmin}
 
-// valid says whether r is one of the roles.
+// valid tells whether r is one of the roles.
 func (r Role) valid() bool { return slices.Contains(roles, r) }
 
-// IsUser says whether r is a person's role.
+// IsUser tells whether r is the role of a user.
 func (r Role) IsUser() bool { return r == RoleViewer || r == RoleOperator || r == RoleAdmin }
 
-// TokenUserName is what the run control calls whoever came in by a token and not by a certificate; no certificate has
-// it.
+// TokenUserName is the run control's name for users that connect with a token instead of a certificate; no certificate
+// has it.
 const TokenUserName = "local"
 
 const (
@@ -48,14 +48,15 @@ const (
 	defaultCALife = 365 * 24 * time.Hour
 	// defaultLife of a node's certificate.
 	defaultLife = 90 * 24 * time.Hour
-	// clockSkew is taken off the beginning of each life: hosts whose clocks differ by less accept each other at once.
+	// clockSkew is subtracted from the beginning of each life: hosts whose clocks differ by less accept each other at
+	// once.
 	clockSkew = 5 * time.Minute
 )
 
 // namePattern is what RFC 1123 allows as one label of a host name, so that a node's name is also a DNS name.
 var namePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// CheckName refuses names that cannot stand in a certificate as a host name.
+// CheckName refuses names that cannot be host names in a certificate.
 func CheckName(name string) error {
 	if !namePattern.MatchString(name) {
 		return fmt.Errorf("name %q is not made of 1 to 63 letters a-z, digits and inner dashes", name)
@@ -88,8 +89,7 @@ func NewCA(life time.Duration) (*CA, error) {
 }
 
 // Issue makes a certificate for the member or user of that name, valid for life from now but not longer than the
-// authority; 0 means defaultLife. hosts are host names and addresses under which the node may be dialled besides its
-// name.
+// authority; 0 means defaultLife. hosts are the node's host names and addresses beside its name.
 func (ca *CA) Issue(name string, hosts []string, role Role, life time.Duration) (*Identity, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -98,13 +98,13 @@ func (ca *CA) Issue(name string, hosts []string, role Role, life time.Duration) 
 		return nil, fmt.Errorf("role %q of %s is not one of %s", role, name, strings.Trim(fmt.Sprint(roles), "[]"))
 	}
 	if name == TokenUserName && role.IsUser() {
-		return nil, fmt.Errorf("a user cannot be called %q: that is who comes in by the token of a control", name)
+		return nil, fmt.Errorf("a user cannot be called %q: this name is that of users with the token of a control", name)
 	}
 	template := &x509.Certificate{
 		SerialNumber: newSerial(),
 		Subject:      pkix.Name{CommonName: name, OrganizationalUnit: []string{string(role)}},
 		KeyUsage:     x509.KeyUsageDigitalSignature,
-		// A member listens and dials, a user dials.
+		// A member listens and dials, a user only dials.
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 		DNSNames:    []string{name},
 		URIs:        []*url.URL{identityURI(name, role)},
@@ -136,8 +136,8 @@ func newSerial() *big.Int {
 	return new(big.Int).SetBytes(raw)
 }
 
-// certify makes a key and a certificate of it, valid for life from now: by an authority, and no longer than it is, or
-// by the key itself.
+// certify makes a key and its certificate, valid for life from now: signed by an authority, and not valid longer than
+// it, or self-signed.
 func certify(template *x509.Certificate, life time.Duration, ca *CA) (*x509.Certificate, crypto.Signer, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -158,8 +158,7 @@ func certify(template *x509.Certificate, life time.Duration, ca *CA) (*x509.Cert
 	return cert, key, err
 }
 
-// newIdentity puts together what a node needs to prove itself and to judge others, who may be of any of the
-// authorities.
+// newIdentity combines the node's own certificate and key with the authorities that it trusts: the issuer and others.
 func newIdentity(
 	cert *x509.Certificate, key crypto.Signer, issuer *x509.Certificate, others ...*x509.Certificate,
 ) (*Identity, error) {

@@ -15,7 +15,7 @@ import (
 	"ringlet/internal/connlimit"
 )
 
-// expiredError is the error of a connection that was ended because the peer's certificate has.
+// expiredError ended a connection because the peer's certificate has expired.
 type expiredError struct {
 	Peer     string
 	NotAfter time.Time
@@ -27,19 +27,19 @@ func (e *expiredError) Error() string {
 	return fmt.Sprintf(text, e.Peer, e.NotAfter.Format(time.RFC3339), e.Peer)
 }
 
-// ServerCredentials are those to listen with for members over gRPC: Server, with the keys of now at each handshake, and
-// no connection outlives the certificate of its peer.
+// ServerCredentials are the credentials to listen for members over gRPC, as in Server: with the present keys at each
+// handshake, and no connection outlives the certificate of its peer.
 func (id *Identity) ServerCredentials(log *slog.Logger) credentials.TransportCredentials {
 	return expiringCredentials{TransportCredentials: credentials.NewTLS(id.Server()), log: log}
 }
 
-// ServerCredentialsForUsers are ServerCredentials for whoever asks the run control.
+// ServerCredentialsForUsers are ServerCredentials for clients of the run control.
 func (id *Identity) ServerCredentialsForUsers(log *slog.Logger) credentials.TransportCredentials {
 	return expiringCredentials{TransportCredentials: credentials.NewTLS(id.ServerForUsers()), log: log}
 }
 
-// ClientCredentials are those to dial the node of that name with over gRPC: Client, with the keys of now at each
-// handshake, and no connection outlives the certificate of its peer.
+// ClientCredentials are the credentials to dial the node of that name over gRPC, as in Client: with the present keys at
+// each handshake, and no connection outlives the certificate of its peer.
 func (id *Identity) ClientCredentials(name string, log *slog.Logger) credentials.TransportCredentials {
 	return expiringCredentials{
 		TransportCredentials: credentials.NewTLS(id.Client(name)),
@@ -48,10 +48,10 @@ func (id *Identity) ClientCredentials(name string, log *slog.Logger) credentials
 	}
 }
 
-// expiringCredentials are credentials of connections that last, longer than keys maybe.
+// expiringCredentials are credentials for connections that may live longer than keys.
 type expiringCredentials struct {
 	credentials.TransportCredentials
-	clientConfig func() *tls.Config // of now; nil: to listen with
+	clientConfig func() *tls.Config // with the present keys; nil: for listening
 	log          *slog.Logger
 }
 
@@ -63,7 +63,7 @@ func (l expiringCredentials) ClientHandshake(
 	return l.wrap(conn, info), info, err
 }
 
-// ServerHandshake is gRPC's. Until it is over the peer makes room for others.
+// ServerHandshake is gRPC's. Until the handshake is over, other connections may take the peer's place.
 func (l expiringCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	connlimit.SetYielding(raw, true)
 	conn, info, err := l.TransportCredentials.ServerHandshake(raw)
@@ -79,7 +79,7 @@ func (l expiringCredentials) Clone() credentials.TransportCredentials {
 	return l
 }
 
-// wrap makes a connection end with the certificate of its peer.
+// wrap makes a connection that ends when the certificate of its peer expires.
 func (l expiringCredentials) wrap(conn net.Conn, info credentials.AuthInfo) net.Conn {
 	tlsInfo, ok := info.(credentials.TLSInfo)
 	if !ok || conn == nil {
@@ -94,7 +94,7 @@ func (l expiringCredentials) wrap(conn net.Conn, info credentials.AuthInfo) net.
 	return m
 }
 
-// expiringConn is a connection that ends with a certificate.
+// expiringConn is a connection that ends when a certificate expires.
 type expiringConn struct {
 	net.Conn
 	timer  *time.Timer
@@ -126,14 +126,14 @@ func (m *expiringConn) Close() error {
 	return m.Conn.Close()
 }
 
-// onExpiry calls f when the certificate by which the peer of a connection was known ends, or that of its authority.
-// Stop the timer when the connection ends before.
+// onExpiry calls f when the certificate of a connection's peer expires, or that of its authority. Stop the timer if the
+// connection ends before.
 func onExpiry(state tls.ConnectionState, f func(*expiredError)) *time.Timer {
 	who, end := expiryOf(state)
 	return time.AfterFunc(time.Until(end), func() { f(&expiredError{Peer: who, NotAfter: end}) })
 }
 
-// expiryOf says until when a peer is who it says.
+// expiryOf returns the peer's name and until when its certificates are valid.
 func expiryOf(state tls.ConnectionState) (who string, end time.Time) {
 	who = "the peer"
 	if p, err := PeerIdentity(state); err == nil {
@@ -142,7 +142,7 @@ func expiryOf(state tls.ConnectionState) (who string, end time.Time) {
 	if len(state.PeerCertificates) > 0 {
 		end = state.PeerCertificates[0].NotAfter
 	}
-	var chain time.Time // the last of the ends of all chains
+	var chain time.Time // the latest end of any chain
 	for _, c := range state.VerifiedChains {
 		if first := earliestExpiry(c); first.After(chain) {
 			chain = first
@@ -154,7 +154,7 @@ func expiryOf(state tls.ConnectionState) (who string, end time.Time) {
 	return who, end
 }
 
-// earliestExpiry is when the first certificate of a chain ends.
+// earliestExpiry is when the first certificate of a chain expires.
 func earliestExpiry(chain []*x509.Certificate) (first time.Time) {
 	for _, c := range chain {
 		if first.IsZero() || c.NotAfter.Before(first) {

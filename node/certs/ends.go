@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Expiry is when a certificate in a directory ends.
+// Expiry is when a certificate in a directory expires.
 type Expiry struct {
 	Name     string    // of the file, without its suffix: ca, control, n0
-	NotAfter time.Time // of the first to end, where there are several in the file
+	NotAfter time.Time // of the first to expire, if the file has several
 	Err      error     // why it cannot be read
 }
 
-// Expiries are those of all certificates in a directory, by name.
+// Expiries lists the expiries of all certificates in a directory, by name.
 func Expiries(dir string) (list []Expiry, err error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {

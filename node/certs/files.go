@@ -17,8 +17,8 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// Files of a directory of keys. A node needs caCert, its own pair and the gossip key; caKey stays where nodes are
-// named.
+// Files of a directory of keys. A node needs caCert, its own pair and the gossip key; caKey stays on the host where
+// certificates are issued.
 const (
 	caCert     = "ca.crt"
 	caKey      = "ca.key"
@@ -30,8 +30,8 @@ const (
 // gossipKeySize in bytes selects AES-256.
 const gossipKeySize = 32
 
-// Save writes the authority into dir, which is made if need be. An authority that is already there is not overwritten:
-// the error is then fs.ErrExist.
+// Save writes the authority into dir, which it makes if need be. It does not overwrite an existing authority: the error
+// is then fs.ErrExist.
 func (ca *CA) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (ca *CA) Save(dir string) error {
 	return savePair(filepath.Join(dir, caCert), filepath.Join(dir, caKey), ca.cert, ca.key, false)
 }
 
-// LoadCA reads what Save wrote.
+// LoadCA reads what Save has written.
 func LoadCA(dir string) (*CA, error) {
 	cert, key, err := loadPair(filepath.Join(dir, caCert), filepath.Join(dir, caKey))
 	if err != nil {
@@ -51,8 +51,8 @@ func LoadCA(dir string) (*CA, error) {
 	return &CA{cert: cert, key: key}, nil
 }
 
-// Save writes the certificate, its key and the authority's certificate into dir, over an older pair of the same name
-// and role.
+// Save writes the certificate, its key and the authority's certificate into dir. It overwrites an older pair of the
+// same name and role.
 func (id *Identity) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -81,15 +81,15 @@ func (id *Identity) Save(dir string) error {
 	return savePair(base+certSuffix, base+keySuffix, m.pair.Leaf, key, true)
 }
 
-// Load reads the identity of the node of that name from dir, and checks that the certificate names it, fits its key,
-// and is of an authority beside it: ca.crt may hold several, and all are trusted. Whether it has expired is left to the
-// handshake. When the files change they are read again (see Watch).
+// Load reads the identity of the node of that name from dir. It checks that the certificate has this name, fits its
+// key, and was issued by an authority in ca.crt, which may hold several: all are trusted. The handshake checks whether
+// it has expired. When the files change, they are read again (see Watch).
 func Load(dir, name string) (*Identity, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
 	files := &watchedFiles{dir: dir, name: name}
-	files.stamps = files.stat() // before they are read: what changes meanwhile is read once more
+	files.stamps = files.stat() // before the files are read: a change in between is read once more
 	id, err := loadIdentity(dir, name)
 	if err != nil {
 		return nil, err
@@ -139,8 +139,7 @@ func NewGossipKey() []byte {
 	return key
 }
 
-// SaveGossipKey writes the key into dir as hexadecimal digits. A key that is already there is not overwritten:
-// fs.ErrExist.
+// SaveGossipKey writes the key into dir as hexadecimal digits. It does not overwrite an existing key: fs.ErrExist.
 func SaveGossipKey(dir string, key []byte) error {
 	if len(key) != gossipKeySize {
 		return fmt.Errorf("a gossip key has %d bytes, not %d", gossipKeySize, len(key))
@@ -151,7 +150,7 @@ func SaveGossipKey(dir string, key []byte) error {
 	return writeFile(filepath.Join(dir, GossipFile), []byte(hex.EncodeToString(key)+"\n"), false)
 }
 
-// LoadGossipKey reads what SaveGossipKey wrote.
+// LoadGossipKey reads what SaveGossipKey has written.
 func LoadGossipKey(dir string) ([]byte, error) {
 	file := filepath.Join(dir, GossipFile)
 	text, err := safeopen.ReadFile(file, safeopen.MaxTextSize)
@@ -169,7 +168,7 @@ func pemCert(cert *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})
 }
 
-// savePair writes the key first: a certificate without its key is never seen.
+// savePair writes the key first, so that no process sees a certificate without its key.
 func savePair(certFile, keyFile string, cert *x509.Certificate, key crypto.Signer, overwrite bool) error {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -181,7 +180,7 @@ func savePair(certFile, keyFile string, cert *x509.Certificate, key crypto.Signe
 	return writeFile(certFile, pemCert(cert), overwrite)
 }
 
-// loadCerts reads all certificates of a file, of which there is at least one.
+// loadCerts reads all certificates of a file; there is at least one.
 func loadCerts(file string) (all []*x509.Certificate, err error) {
 	text, err := safeopen.ReadFile(file, safeopen.MaxTextSize)
 	if err != nil {
@@ -189,7 +188,7 @@ func loadCerts(file string) (all []*x509.Certificate, err error) {
 	}
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {
-			break // a key below it is not our matter
+			break // a key after the certificates is ignored
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
@@ -250,7 +249,8 @@ func loadPEM(file, kind string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
-// writeFile makes a 0600 file that appears whole or not at all. Without overwrite an existing file stays: fs.ErrExist.
+// writeFile makes a 0600 file that appears whole or not at all. Without overwrite it keeps an existing file:
+// fs.ErrExist.
 func writeFile(file string, content []byte, overwrite bool) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(file), ".new-*") // CreateTemp makes it 0600
 	if err != nil {
@@ -266,7 +266,7 @@ func writeFile(file string, content []byte, overwrite bool) (err error) {
 	if overwrite {
 		return os.Rename(tmp.Name(), file)
 	}
-	return os.Link(tmp.Name(), file) // fails where file exists
+	return os.Link(tmp.Name(), file) // fails if file exists
 }
 
 func removeIfThere(file string) error {

@@ -10,34 +10,34 @@ import (
 	"time"
 )
 
-// Peer is who a certificate speaks for.
+// Peer is the holder of a certificate.
 type Peer struct {
 	Name string
 	Role Role
 }
 
-// Identity is a node's certificate with its key, and the authorities it trusts. It may be used by several goroutines.
-// One that was loaded from files is read again when they change: each handshake is made with what stands there now.
+// Identity is a node's certificate with its key, and the authorities that the node trusts. Several goroutines may use
+// it. An identity from files is read again when they change: each handshake uses the present files.
 type Identity struct {
 	Peer
 
 	current atomic.Pointer[keyMaterial]
-	files   *watchedFiles // nil: of no files, and never another
+	files   *watchedFiles // nil: not from files, never changes
 }
 
-// keyMaterial is what an identity is made of at a time. It is immutable.
+// keyMaterial is the keys of an identity at one time. It is immutable.
 type keyMaterial struct {
-	ca   *x509.Certificate // that issued the certificate
-	pool *x509.CertPool    // every authority that is trusted
+	ca   *x509.Certificate // issuer of the certificate
+	pool *x509.CertPool    // all trusted authorities
 	pair tls.Certificate
 
 	revoked revocationList
 }
 
-// NotAfter is when the certificate ends.
+// NotAfter is when the certificate expires.
 func (id *Identity) NotAfter() time.Time { return id.material().pair.Leaf.NotAfter }
 
-// material is what holds now.
+// material is the present keys.
 func (id *Identity) material() *keyMaterial {
 	if id.files != nil {
 		id.files.reload(id)
@@ -46,21 +46,21 @@ func (id *Identity) material() *keyMaterial {
 }
 
 // Server returns the TLS configuration with which members listen for each other: every client must show a certificate
-// of the same authority that names it as a member. A user is refused: what building is made of is commanded by the
-// control alone. The caller sets NextProtos where its protocol wants it (gRPC's credentials do so by themselves).
+// of a trusted authority that names it as a member. Users are refused, since only the control commands members. The
+// caller sets NextProtos if its protocol needs them (gRPC's credentials set them).
 func (id *Identity) Server() *tls.Config {
 	return id.server(func(p Peer) error {
 		if p.Role.IsUser() {
 			return &RefusedError{Why: NotAMember,
-				Detail: fmt.Sprintf("%s is the %s of a person, and this link is between members",
+				Detail: fmt.Sprintf("%s has the user role %s, but this link is between members",
 					p.Name, p.Role)}
 		}
 		return nil
 	})
 }
 
-// ServerForUsers is Server for whoever asks the run control: every role may connect, and what it may do is for the
-// listener to say.
+// ServerForUsers is Server for clients of the run control: every role may connect, and the listener decides what it may
+// do.
 func (id *Identity) ServerForUsers() *tls.Config {
 	return id.server(func(Peer) error { return nil })
 }
@@ -73,7 +73,7 @@ func (id *Identity) server(admit func(Peer) error) *tls.Config {
 			Certificates: []tls.Certificate{m.pair},
 			ClientAuth:   tls.RequireAndVerifyClientCert,
 			ClientCAs:    m.pool,
-			// A resumed session would skip what the certificate says now; a link is dialled once and lives long.
+			// A resumed session would not check the present certificate; a link is dialled once and lives long.
 			SessionTicketsDisabled: true,
 			VerifyConnection: func(state tls.ConnectionState) error {
 				peer, err := PeerIdentity(state)
@@ -95,8 +95,8 @@ func (id *Identity) server(admit func(Peer) error) *tls.Config {
 	return first
 }
 
-// WithProtocols makes a configuration to listen with name the protocols that are spoken there (ALPN), whatever
-// certificate it has by then.
+// WithProtocols makes a listener's configuration offer these protocols (ALPN), also with certificates that are read
+// later.
 func WithProtocols(c *tls.Config, protocols ...string) *tls.Config {
 	c = c.Clone()
 	c.NextProtos = protocols
@@ -112,14 +112,14 @@ func WithProtocols(c *tls.Config, protocols ...string) *tls.Config {
 	return c
 }
 
-// Client returns the TLS configuration to dial the node of that name with. A listener that is another node is refused,
-// even one of the same cluster that was given the name as a host. The authorities are those of now: whoever dials for a
-// long time asks anew each time.
+// Client returns the TLS configuration to dial the node of that name. It refuses a listener that is another node, even
+// one of the same cluster that has the name as a host. It has the present authorities: a caller that dials for a long
+// time calls Client anew for each try.
 func (id *Identity) Client(name string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
-		// Shown even to a listener that asks for another authority's: it then says "unknown authority", where a client
-		// that shows nothing would only be told that a certificate is required.
+		// Shown even to a listener that requests another authority's certificate: it then answers "unknown authority", while
+		// a client without a certificate would only learn that one is required.
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &id.material().pair, nil },
 		RootCAs:              id.material().pool,
 		ServerName:           name,
@@ -129,14 +129,14 @@ func (id *Identity) Client(name string) *tls.Config {
 				return err
 			}
 			if peer.Name != name {
-				return &RefusedError{Why: WrongName, Detail: fmt.Sprintf("dialled %s, and %s answered", name, peer.Name)}
+				return &RefusedError{Why: WrongName, Detail: fmt.Sprintf("dialled %s, but %s answered", name, peer.Name)}
 			}
 			return id.material().revoked.check(peer, state)
 		},
 	}
 }
 
-// PeerIdentity names the peer of a handshake in which its certificate was verified. The error is a *RefusedError.
+// PeerIdentity returns the peer of a handshake that verified its certificate. The error is a *RefusedError.
 func PeerIdentity(state tls.ConnectionState) (Peer, error) {
 	if len(state.PeerCertificates) == 0 {
 		return Peer{}, &RefusedError{Why: NoCertificate, Detail: "the peer showed no certificate"}

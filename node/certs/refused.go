@@ -20,14 +20,14 @@ const (
 	OldTLS        Reason = "old_tls"
 	NotAMember    Reason = "no_member" // a user's certificate on a link between members
 	Revoked       Reason = "revoked"
-	RefusedByPeer Reason = "by_peer" // the other side refused this one and its alert does not say why
+	RefusedByPeer Reason = "by_peer" // the peer refused this side, and its alert does not say why
 )
 
 // RefusedError says that a handshake failed because one side refused the other.
 type RefusedError struct {
 	Why    Reason
 	Detail string // a sentence
-	Cause  error  // what TLS said; may be nil
+	Cause  error  // the error of TLS; may be nil
 }
 
 func (e *RefusedError) Error() string {
@@ -38,11 +38,11 @@ func (e *RefusedError) Error() string {
 	return s
 }
 
-// Unwrap gives what TLS said.
+// Unwrap returns the error of TLS.
 func (e *RefusedError) Unwrap() error { return e.Cause }
 
-// tlsAlerts are what the other side says over the wire when it is the one that refuses. TLS sends a number only, and
-// carriers (QUIC, gRPC) keep its text but not its type, so the text is what is looked for.
+// tlsAlerts are the alerts of a peer that refuses this side. TLS sends only a number, and carriers (QUIC, gRPC) keep
+// its text but not its type, so Explain looks for the text.
 var tlsAlerts = []struct {
 	text   string
 	why    Reason
@@ -56,8 +56,8 @@ var tlsAlerts = []struct {
 	{"bad certificate", RefusedByPeer, "the other side refuses this node's certificate; its own log says why"},
 }
 
-// Explain turns the error of a failed handshake into a *RefusedError where it was a refusal, by this side or by the
-// other. Any other error, nil too, is returned as it is.
+// Explain turns the error of a failed handshake into a *RefusedError, if either side has refused the other. It returns
+// any other error, also nil, unchanged.
 func Explain(err error) error {
 	var refused *RefusedError
 	if err == nil || errors.As(err, &refused) {
@@ -81,7 +81,7 @@ func Explain(err error) error {
 	if !errors.As(err, &alert) && !strings.Contains(text, "tls: ") {
 		return err
 	}
-	// gRPC keeps the words of this side's own refusal and loses their type.
+	// gRPC keeps the text of this side's own refusal, but not its type.
 	if strings.Contains(text, "x509: certificate signed by unknown authority") {
 		return &RefusedError{Why: AnotherCA,
 			Detail: "the peer's certificate is of another authority: both need certificates of one cluster", Cause: err}
@@ -97,9 +97,8 @@ func Explain(err error) error {
 	return err
 }
 
-// ExplainUnanswered says what to look at if these are the words of a handshake that began and got no answer in time:
-// the first packets that are as large as the interface bears did not come through. It is empty for other words. gRPC
-// has no type for this.
+// ExplainUnanswered gives advice if words are the error of a handshake that began and got no answer in time: then the
+// first packets of full size did not come through. It is empty for other words. gRPC has no type for this error.
 func ExplainUnanswered(words string) string {
 	if !strings.Contains(words, "handshake failed") || !strings.Contains(words, "deadline exceeded") &&
 		!strings.Contains(words, "i/o timeout") {

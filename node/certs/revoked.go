@@ -12,15 +12,15 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// revokedFile is the file with the serial numbers of certificates that are refused before their end. It stands beside
-// the authority's certificate, and may be missing.
+// revokedFile is the file with the serial numbers of certificates that are revoked. It is beside the authority's
+// certificate, and may be missing.
 const revokedFile = "revoked"
 
-// revocationList are serial numbers, by their text.
+// revocationList has the revoked serial numbers, as decimal text.
 type revocationList map[string]bool
 
-// loadRevoked reads the file of a directory: a number on each line in hexadecimal digits, as openssl x509 -serial has
-// it, with or without colons between them. What is behind # is a remark.
+// loadRevoked reads the revoked file of a directory: a number on each line in hexadecimal digits, as openssl x509
+// -serial prints it, with or without colons. Text after # is a comment.
 func loadRevoked(dir string) (revocationList, error) {
 	file := filepath.Join(dir, revokedFile)
 	text, err := safeopen.ReadFile(file, safeopen.MaxTextSize)
@@ -48,7 +48,7 @@ func loadRevoked(dir string) (revocationList, error) {
 	return all, nil
 }
 
-// check refuses a peer of which a certificate was revoked.
+// check refuses a peer with a revoked certificate in its chain.
 func (r revocationList) check(peer Peer, state tls.ConnectionState) error {
 	for _, chain := range state.VerifiedChains {
 		for _, cert := range chain {

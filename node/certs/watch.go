@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// reloadInterval is how often a handshake looks whether the files have changed: four calls of stat a second at most.
+	// reloadInterval is how often a handshake checks whether the files have changed: four calls of stat a second at most.
 	reloadInterval = time.Second
-	// watchInterval is how often Watch looks.
+	// watchInterval is how often Watch checks them.
 	watchInterval = time.Minute
 )
 
@@ -26,11 +26,11 @@ type watchedFiles struct {
 
 	mu        sync.Mutex // guards what follows
 	lastCheck time.Time
-	stamps    [4]fileStamp // of what was read, or tried
-	loadErr   error        // why what stands there now is not used; nil: it is
+	stamps    [4]fileStamp // of the files as last read, or tried
+	loadErr   error        // why the present files are not used; nil: they are
 }
 
-// fileStamp changes when a file does.
+// fileStamp changes when a file changes.
 type fileStamp struct {
 	size    int64
 	modTime time.Time
@@ -46,7 +46,7 @@ func (w *watchedFiles) stat() (all [4]fileStamp) {
 	return all
 }
 
-// reload reads the files again if they have changed. What cannot be used leaves everything as it was, and is tried
+// reload reads the files again if they have changed. If they cannot be used, the old keys stay, and the next call tries
 // again: the files of a renewal appear one after the other.
 func (w *watchedFiles) reload(id *Identity) {
 	w.mu.Lock()
@@ -63,7 +63,7 @@ func (w *watchedFiles) reload(id *Identity) {
 	w.stamps = stamps
 	fresh, err := loadIdentity(w.dir, w.name)
 	if err == nil && fresh.Peer != id.Peer {
-		err = fmt.Errorf("the new certificate in %s is that of the %s %s, and this process is the %s %s: start it anew",
+		err = fmt.Errorf("the new certificate in %s is for the %s %s, but this process is the %s %s: start it again",
 			w.dir, fresh.Role, fresh.Name, id.Role, id.Name)
 	}
 	w.loadErr = err
@@ -83,7 +83,7 @@ func (id *Identity) renewalCount() uint64 {
 	return id.files.renewals.Load()
 }
 
-// filesError says why the files as they are now are not used; nil: they are.
+// filesError says why the present files are not used; nil: they are.
 func (id *Identity) filesError() error {
 	if id.files == nil {
 		return nil
@@ -94,7 +94,7 @@ func (id *Identity) filesError() error {
 	return id.files.loadErr
 }
 
-// Watch reads changed files again and warns of the end of the certificate, until ctx ends.
+// Watch reads changed files again, and warns before the certificate expires, until ctx ends.
 func (id *Identity) Watch(ctx context.Context, log *slog.Logger) {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
@@ -118,7 +118,7 @@ func (id *Identity) Watch(ctx context.Context, log *slog.Logger) {
 			log.Warn("the certificate ends soon: put a new one in its place, it is read at once",
 				"name", id.Name, "good_until", end, "left", remaining.Round(time.Minute))
 		} else if yes {
-			log.Error("the certificate has ended: nobody speaks with this process any more until a new one is in its place",
+			log.Error("the certificate has ended: no peer accepts this process until a new certificate is in its place",
 				"name", id.Name, "good_until", end)
 		}
 		select {
@@ -129,11 +129,11 @@ func (id *Identity) Watch(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// expiryWarner decides when to warn of the end of a certificate: in the time of ExpiryWarning, or the last third of a
-// life that is shorter than six weeks, once a day; on the last day and after the end once an hour.
+// expiryWarner decides when to warn of a certificate's expiry: once a day within ExpiryWarning of it, or within the
+// last third of a life shorter than six weeks; once an hour on the last day and after the end.
 type expiryWarner struct{ lastWarned time.Time }
 
-// ExpiryWarning is how long before its end a certificate is warned of.
+// ExpiryWarning is how long before the end of a certificate the warnings begin.
 const ExpiryWarning = 14 * 24 * time.Hour
 
 func (w *expiryWarner) step(now, begin, end time.Time) (yes bool, remaining time.Duration) {

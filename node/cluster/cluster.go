@@ -22,44 +22,44 @@ import (
 // keySize of the gossip key in bytes: AES-256.
 const keySize = 32
 
-// Config says who this node is and how to find the others.
+// Config describes this node, and how it finds the others.
 type Config struct {
 	Name          string   // unique in the cluster; never empty
 	BindAddr      string   // address to listen on, UDP and TCP; "" = 127.0.0.1
 	BindPort      int      // 0 = any free port
-	AdvertiseAddr string   // address told to the others; "" = the one bound
-	Join          []string // host:port of members already there; empty = begin a cluster
+	AdvertiseAddr string   // address that other nodes use; "" = the bound one
+	Join          []string // host:port of present members; empty = begin a cluster
 	Key           []byte   // keySize bytes, the same on all nodes
-	Meta          Meta     // what the others are told
-	Timing        Timing   // zero = TimingFor what is bound and joined
+	Meta          Meta     // metadata for the other nodes
+	Timing        Timing   // zero = TimingFor(BindAddr, Join)
 
 	Logger  *slog.Logger // nil = slog.Default
-	OnEvent func(Event)  // nil = nobody watches. Must not call Close.
+	OnEvent func(Event)  // nil = no events. Must not call Close.
 
-	dial func(addr string, timeout time.Duration) (net.Conn, error) // nil = from this host; for tests with several
+	dial func(addr string, timeout time.Duration) (net.Conn, error) // nil = from this host; for tests with several hosts
 }
 
-// Timing decides how fast gossip travels and how long a silent node is trusted.
+// Timing decides how fast gossip travels, and how long a silent node still counts as a member.
 type Timing struct {
 	GossipInterval time.Duration // between two rounds of gossip
-	ProbeInterval  time.Duration // between two probes of some other node
+	ProbeInterval  time.Duration // between two probes of another node
 	ProbeTimeout   time.Duration // for an answer; the 99th percentile of a round trip
-	// SuspicionMult: a silent node is failed after SuspicionMult · max(1, log10 N) · Probe, unless it objects.
+	// SuspicionMult: a silent node is failed after SuspicionMult · max(1, log10 N) · ProbeInterval, unless it objects.
 	SuspicionMult int
-	StreamTimeout time.Duration // for a connection to exchange all state
-	// DialTimeout is granted a connection to come about. While a link is cut each try to join waits as long, and TCP asks
-	// again after 1, 3 and 7 s only: a longer try finds a link that is healed later.
+	StreamTimeout time.Duration // for an exchange of all state over a connection
+	// DialTimeout bounds the time until a connection is open. While a link is cut, each try to join waits this long. TCP
+	// tries again only after 1, 3 and 7 s, so with a longer time-out a node notices later that the link is healed.
 	DialTimeout       time.Duration
-	ExchangeInterval  time.Duration // between two exchanges of all state with some other member
-	JoinRetryInterval time.Duration // between two tries to join where nobody answered
-	ReclaimTimeout    time.Duration // for which a node whose name is taken goes on trying; 0 = not at all
-	LeaveTimeout      time.Duration // that Close waits for the others to take note, and again for its last gossip
+	ExchangeInterval  time.Duration // between two exchanges of all state with another member
+	JoinRetryInterval time.Duration // between two tries to join without an answer
+	ReclaimTimeout    time.Duration // how long a node whose name is taken tries again; 0 = not at all
+	LeaveTimeout      time.Duration // how long Close waits for acknowledgements, and again for its last gossip
 }
 
-// LocalTiming suits processes of one machine whose cores are busy building events: a probe is answered in microseconds
-// when they are idle, and within a few scheduler slices when not. A killed process of four was failed after 3 to 7 s on
-// two busy cores (November 2026): the wait until somebody probes it, 2 s of suspicion, longer until others confirm. A
-// name is claimed for twice as long.
+// LocalTiming suits processes of one machine whose cores are busy building events: an idle process answers a probe
+// within microseconds, a busy one within a few scheduler slices. On two busy cores, a killed process of four was failed
+// after 3 to 7 s (November 2026): the wait until another one probes it, 2 s of suspicion, and longer until others
+// confirm. A node claims a taken name for twice as long.
 func LocalTiming() Timing {
 	return Timing{
 		GossipInterval:    100 * time.Millisecond,
@@ -76,7 +76,7 @@ func LocalTiming() Timing {
 }
 
 // lanTiming suits a cluster of machines. It has memberlist's own values for a local network, and takes twice as long as
-// LocalTiming to find a node failed.
+// LocalTiming until a node is failed.
 func lanTiming() Timing {
 	return Timing{
 		GossipInterval:    200 * time.Millisecond,
@@ -92,8 +92,8 @@ func lanTiming() Timing {
 	}
 }
 
-// TimingFor is LocalTiming where all addresses are of this machine's loopback, and lanTiming where a node binds or
-// joins beyond it.
+// TimingFor is LocalTiming if all addresses are loopback addresses, and lanTiming if the node binds or joins beyond
+// this machine.
 func TimingFor(bind string, join []string) Timing {
 	for _, addr := range append([]string{bind}, join...) {
 		host, _, err := net.SplitHostPort(addr)
@@ -110,7 +110,7 @@ func TimingFor(bind string, join []string) Timing {
 	return LocalTiming()
 }
 
-// Member is a node of the cluster, this one included.
+// Member is a node of the cluster; this node is one, too.
 type Member struct {
 	Name string
 	Addr netip.AddrPort // of its gossip
@@ -125,33 +125,34 @@ type Cluster struct {
 	meta       []byte // wire form of cfg.Meta
 	counters   Counters
 	logLimiter connlimit.LogLimiter
-	wake       chan struct{} // has room for one: events are queued
+	wake       chan struct{} // capacity 1: events are queued
 	stop       chan struct{} // closed by Close
-	ended      chan struct{} // closed when the goroutine that delivers events is gone
+	ended      chan struct{} // closed when the goroutine that delivers events has ended
 	closeOnce  sync.Once
 
-	// mu guards what is below. memberlist calls in with its own lock held: no call into memberlist while mu is held.
+	// mu guards the fields below. memberlist calls this package with its own lock held, so mu must not be held in a call
+	// into memberlist.
 	mu             sync.Mutex
-	list           *memberlist.Memberlist // nil until Open has made it
+	list           *memberlist.Memberlist // nil until Open has created it
 	members        map[string]Member
-	leavingMembers map[string]bool // members that announced their leaving
-	leaveUnacked   map[string]bool // members that did not take note of ours
-	leaveAcked     chan struct{}   // closed when unacked is empty; nil unless Close is waiting
+	leavingMembers map[string]bool // members that have announced that they leave
+	leaveUnacked   map[string]bool // members that have not acknowledged that this node leaves
+	leaveAcked     chan struct{}   // closed when leaveUnacked is empty; nil unless Close is waiting
 	membersChanged chan struct{}   // closed and replaced when members changes
 	eventQueue     []Event         // not yet delivered
-	nameConflict   error           // another node was met under this name
-	joinConfirmed  bool            // a member has this node under its name
+	nameConflict   error           // another node has this node's name
+	joinConfirmed  bool            // a member lists this node under its name
 	mergeErr       error           // last refusal of a peer's state
 
 	background sync.WaitGroup
 }
 
-// Open enters the cluster. Where nobody answers, or who answers does not list this node, it goes on trying until ctx
-// ends, and where the name is taken for Timing.ReclaimTimeout, since the holder may be this node's former self, which
-// was killed and is not missed yet; any other refusal ends it at once. A node that is among those it is told to join
-// begins the cluster if need be. The error is a *joinError, or one that says what is wrong with cfg.
+// Open enters the cluster. If no member answers, or members do not list this node, it tries again until ctx ends; if
+// the name is taken, for Timing.ReclaimTimeout, since the holder may be this node's former process, which was killed
+// and is not failed yet. Any other refusal ends it at once. A node that is among its own Join addresses begins the
+// cluster if need be. The error is a *joinError, or says what is wrong with cfg.
 func Open(ctx context.Context, cfg Config) (*Cluster, error) {
-	// memberlist would take a name for every network of this host, and tell others none of them.
+	// memberlist would bind every network of this host for a name, and advertise none of them.
 	bindAddr, err := address.ResolveLocal(ctx, cmp.Or(cfg.BindAddr, "127.0.0.1"))
 	if err != nil {
 		return nil, fmt.Errorf("open membership of %s: the host %w", cfg.Name, err)
@@ -177,7 +178,7 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	c.mu.Unlock()
 	go c.deliverEvents()
 	if err := c.join(ctx); err != nil {
-		// Not Leave: under a name that is taken it would send the rightful holder off.
+		// Not Leave: if the name is taken, Leave would remove the other node.
 		c.shutdown()
 		return nil, err
 	}
@@ -231,8 +232,8 @@ func (c *Cluster) gossipConfig() *memberlist.Config {
 	g.GossipInterval, g.ProbeInterval, g.ProbeTimeout, g.TCPTimeout = t.GossipInterval, t.ProbeInterval,
 		t.ProbeTimeout, t.StreamTimeout
 	g.SuspicionMult, g.PushPullInterval = t.SuspicionMult, t.ExchangeInterval
-	g.EnableCompression = false // 100 bytes of metadata are not worth a compressor
-	// A failed node that comes back has another port. Its name is free as soon as it is failed, not before.
+	g.EnableCompression = false // compression is not worth it for 100 bytes of metadata
+	// A failed node that comes back has another port. Its name is free once it is failed, not before.
 	g.DeadNodeReclaimTime = time.Millisecond
 	d := (*delegate)(c)
 	g.Delegate, g.Events, g.Alive, g.Merge, g.Conflict = d, d, d, d, d
@@ -241,12 +242,11 @@ func (c *Cluster) gossipConfig() *memberlist.Config {
 	return g
 }
 
-// confirmRetry is how soon a node asks again whether it was let in, at first. Who is asked takes note only after it has
-// answered.
+// confirmRetry is how soon a node first asks again whether it is listed, since a member lists it only after its answer.
 const confirmRetry = 5 * time.Millisecond
 
-// join contacts the members named in the configuration until one of them has this node in its list: an answer alone
-// says only that the key is right, and of two nodes that come under one name at once both would be answered.
+// join contacts the members in the configuration until one of them lists this node. An answer alone says only that the
+// key is right: if two nodes came under one name at once, both would get one.
 func (c *Cluster) join(ctx context.Context) error {
 	if len(c.cfg.Join) == 0 {
 		return nil
@@ -260,11 +260,11 @@ func (c *Cluster) join(ctx context.Context) error {
 		pause := c.cfg.Timing.JoinRetryInterval
 		switch {
 		case why.Why == joinUnconfirmed:
-			confirm = min(2*confirm, pause) // it may never come: who is asked cannot take this node
+			confirm = min(2*confirm, pause) // the member may never list this node
 			pause = confirm
 		case why.Why == nameTaken && time.Since(began) < c.cfg.Timing.ReclaimTimeout:
 			if _, first := c.logLimiter.Allow("taken", time.Now()); first {
-				c.log.Info("the name is taken: trying on, its holder may be this node's former self", "for",
+				c.log.Info("the name is taken: trying again, its holder may be a former process of this node", "for",
 					c.cfg.Timing.ReclaimTimeout,
 					"err", why.Cause)
 			}
@@ -279,7 +279,7 @@ func (c *Cluster) join(ctx context.Context) error {
 	}
 }
 
-// tryJoin joins once; nil means that the node is in.
+// tryJoin joins once; nil means that the node is a member.
 func (c *Cluster) tryJoin() *joinError {
 	c.mu.Lock()
 	c.nameConflict, c.joinConfirmed = nil, false
@@ -290,17 +290,17 @@ func (c *Cluster) tryJoin() *joinError {
 	return c.joinOutcome(err)
 }
 
-// Name is this node's.
+// Name is this node's name.
 func (c *Cluster) Name() string { return c.cfg.Name }
 
-// Addr is where this node's gossip listens, for others to join.
+// Addr is the address of this node's gossip, for others to join.
 func (c *Cluster) Addr() netip.AddrPort {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.members[c.cfg.Name].Addr
 }
 
-// Members lists who is there, this node included, in order of rank.
+// Members lists the members, this node included, in order of rank.
 func (c *Cluster) Members() []Member {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -312,14 +312,14 @@ func (c *Cluster) Members() []Member {
 	return out
 }
 
-// ByName is Members, by their names.
+// ByName is Members by name.
 func (c *Cluster) ByName() map[string]Member {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.members)
 }
 
-// UnitNames are the names of those members that can hold a unit, in order of rank.
+// UnitNames are the names of the members that can hold a unit, in order of rank.
 func UnitNames(members map[string]Member) []string {
 	var names []string
 	for name, m := range members {
@@ -331,8 +331,8 @@ func UnitNames(members map[string]Member) []string {
 	return names
 }
 
-// WaitUntil waits until the members are as wanted, or ctx ends, or the cluster is closed, and returns them as they were
-// looked at last.
+// WaitUntil waits until wanted is true of the members, or ctx ends, or the cluster is closed, and returns the members
+// as last checked.
 func (c *Cluster) WaitUntil(ctx context.Context, wanted func(map[string]Member) bool) map[string]Member {
 	for {
 		changed := c.MembersChanged()
@@ -350,8 +350,7 @@ func (c *Cluster) WaitUntil(ctx context.Context, wanted func(map[string]Member) 
 	}
 }
 
-// MembersChanged is closed when the members are others than now. Ask for it before Members, so that no change is
-// missed.
+// MembersChanged is closed when the members change. Call it before Members, so that no change is missed.
 func (c *Cluster) MembersChanged() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -381,24 +380,24 @@ func (c *Cluster) WaitForMembers(ctx context.Context, names ...string) error {
 	return &missingError{Names: missing, Cause: context.Cause(ctx)}
 }
 
-// Counters says what was refused so far.
+// Counters counts what was refused so far.
 func (c *Cluster) Counters() *Counters { return &c.counters }
 
-// Close leaves the cluster: the others are told, and everything that Open started is stopped. That takes milliseconds,
-// or at most Timing.StreamTimeout and Timing.LeaveTimeout together where members do not answer. Calling it again does
+// Close leaves the cluster: it announces that to the other members, and stops everything that Open started. It takes
+// milliseconds, or Timing.StreamTimeout and Timing.LeaveTimeout together if members do not answer. A second call does
 // nothing.
 func (c *Cluster) Close() error {
 	c.closeOnce.Do(func() {
 		c.announceLeave()
 		if err := c.list.Leave(c.cfg.Timing.LeaveTimeout); err != nil {
-			c.log.Info("left without the others taking note", "err", err)
+			c.log.Info("left the cluster before the other members acknowledged it", "err", err)
 		}
 		c.shutdown()
 	})
 	return nil
 }
 
-// shutdown stops memberlist and the delivery of events, and waits for the latter.
+// shutdown stops memberlist and the delivery of events.
 func (c *Cluster) shutdown() {
 	if err := c.list.Shutdown(); err != nil {
 		c.log.Warn("shut membership down", "err", err)

@@ -9,17 +9,17 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// delegate is the Cluster as memberlist calls it. The methods on members run with memberlist's lock held and must not
-// block.
+// delegate is the Cluster in the form that memberlist calls. memberlist calls the methods on members with its lock
+// held, so they must not block.
 type delegate Cluster
 
 // NodeMeta is memberlist's Delegate.
 func (d *delegate) NodeMeta(int) []byte { return d.meta }
 
-// GetBroadcasts is memberlist's Delegate; nothing is broadcast.
+// GetBroadcasts is memberlist's Delegate; this package broadcasts nothing.
 func (d *delegate) GetBroadcasts(int, int) [][]byte { return nil }
 
-// LocalState is memberlist's Delegate; there is none beyond the metadata.
+// LocalState is memberlist's Delegate; there is no state beyond the metadata.
 func (d *delegate) LocalState(bool) []byte { return nil }
 
 // MergeRemoteState is memberlist's Delegate.
@@ -28,15 +28,15 @@ func (d *delegate) MergeRemoteState([]byte, bool) {}
 // NotifyMsg is memberlist's Delegate: a message of another member, see leave.go.
 func (d *delegate) NotifyMsg(b []byte) { (*Cluster)(d).handleMessage(b) }
 
-// NotifyAlive is memberlist's AliveDelegate: a node whose metadata does not hold is not let in.
+// NotifyAlive is memberlist's AliveDelegate: it refuses a node whose metadata cannot be used.
 func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 	if n.Name == d.cfg.Name {
-		return nil // ours, or another node's under our name: NotifyConflict sees that
+		return nil // this node, or another one with its name: NotifyConflict handles that
 	}
 	return d.checkMeta(n)
 }
 
-// checkMeta counts what is wrong with a node's metadata.
+// checkMeta checks a node's metadata, and counts what is wrong.
 func (d *delegate) checkMeta(n *memberlist.Node) error {
 	_, err := decodeMeta(n.Meta, d.cfg.Meta.Protocol)
 	switch {
@@ -50,8 +50,8 @@ func (d *delegate) checkMeta(n *memberlist.Node) error {
 	return fmt.Errorf("%s at %s: %w", n.Name, n.Address(), err)
 }
 
-// NotifyMerge is memberlist's MergeDelegate: a cluster of another protocol is not joined, nor let in. It also hears
-// whom a peer has under this node's name.
+// NotifyMerge is memberlist's MergeDelegate: it refuses a cluster with another protocol version. It also learns which
+// node a peer lists under this node's name.
 func (d *delegate) NotifyMerge(peers []*memberlist.Node) error {
 	for _, n := range peers {
 		if n.Name == d.cfg.Name {
@@ -71,7 +71,7 @@ func (d *delegate) NotifyMerge(peers []*memberlist.Node) error {
 	return nil
 }
 
-// noteListed notes that a member has a node under this node's name: this one, or another that is there or not missed
+// noteListed notes which node a member lists under this node's name: this one, or another that is alive or not failed
 // yet.
 func (d *delegate) noteListed(n *memberlist.Node) {
 	if n.State != memberlist.StateAlive && n.State != memberlist.StateSuspect {
@@ -86,7 +86,7 @@ func (d *delegate) noteListed(n *memberlist.Node) {
 	}
 }
 
-// NotifyConflict is memberlist's ConflictDelegate: two nodes under one name. The one that was there first stays.
+// NotifyConflict is memberlist's ConflictDelegate: two nodes have one name. The first one stays.
 func (d *delegate) NotifyConflict(existing, other *memberlist.Node) {
 	d.counters.NameConflicts.Add(1)
 	if unreported, yes := d.logLimiter.Allow("name "+existing.Name, time.Now()); yes {
@@ -110,7 +110,7 @@ func (d *delegate) NotifyUpdate(n *memberlist.Node) { d.noteMember(memberChanged
 func (d *delegate) noteMember(kind EventKind, n *memberlist.Node) {
 	meta, err := decodeMeta(n.Meta, d.cfg.Meta.Protocol)
 	if err != nil && n.Name != d.cfg.Name {
-		return // NotifyAlive has refused and counted it: memberlist does not come here
+		return // not reached: NotifyAlive has refused and counted it
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -125,7 +125,7 @@ func addrOf(n *memberlist.Node) netip.AddrPort {
 	return netip.AddrPortFrom(addr.Unmap(), n.Port)
 }
 
-// NotifyLeave is memberlist's EventDelegate. It does not say whether the node left or failed; our own notice does.
+// NotifyLeave is memberlist's EventDelegate. It does not say whether the node left or failed; leavingMembers does.
 func (d *delegate) NotifyLeave(n *memberlist.Node) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

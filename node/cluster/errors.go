@@ -7,45 +7,45 @@ import (
 	"sync/atomic"
 )
 
-// joinReason says why a node was not let in. Each has a text that serves as the name of a counter.
+// joinReason says why a node could not join. Each has a text that serves as the name of a counter.
 type joinReason string
 
 // The reasons.
 const (
-	joinUnreachable joinReason = "unreachable"    // nobody answered
+	joinUnreachable joinReason = "unreachable"    // no member answered
 	wrongKey        joinReason = "wrong_key"      // the gossip keys differ
-	otherProtocol   joinReason = "other_protocol" // the cluster speaks another version
-	badMeta         joinReason = "bad_meta"       // a member says of itself what cannot be read
+	otherProtocol   joinReason = "other_protocol" // the cluster has another protocol version
+	badMeta         joinReason = "bad_meta"       // the metadata of a member cannot be read
 	nameTaken       joinReason = "name_taken"     // another node has this name
-	joinUnconfirmed joinReason = "unconfirmed"    // who answers does not list this node
+	joinUnconfirmed joinReason = "unconfirmed"    // a member answers but does not list this node
 )
 
-// joinError says that a node did not enter a cluster.
+// joinError says that a node did not enter a cluster, and why.
 type joinError struct {
 	Name  string
-	Join  []string // who was asked
+	Join  []string // addresses that were tried
 	Why   joinReason
 	Cause error
 }
 
 func (e *joinError) Error() string {
 	what := map[joinReason]string{
-		joinUnreachable: "nobody answers",
+		joinUnreachable: "no member answers",
 		wrongKey:        "its gossip key is not this node's",
 		otherProtocol:   "it is of another version",
-		badMeta:         "a member of it cannot be understood",
+		badMeta:         "the metadata of a member cannot be read",
 		nameTaken:       "the name is taken",
-		joinUnconfirmed: "it answers and does not let this node in, its log may say why",
+		joinUnconfirmed: "a member answers but does not list this node, its log may say why",
 	}[e.Why]
 	return fmt.Sprintf("%s cannot join the cluster at %s: %s (%v)", e.Name, strings.Join(e.Join, ", "), what, e.Cause)
 }
 
 var errUnlisted = errors.New("not in its list of members")
 
-// Unwrap gives what gossip said.
+// Unwrap returns the error of gossip.
 func (e *joinError) Unwrap() error { return e.Cause }
 
-// joinOutcome judges the outcome of a try to join; nil means that the node is in. The caller holds mu.
+// joinOutcome judges the outcome of a try to join; nil means that the node is a member. mu is held.
 func (c *Cluster) joinOutcome(err error) *joinError {
 	out := &joinError{
 		Name:  c.cfg.Name,
@@ -72,7 +72,7 @@ func (c *Cluster) joinOutcome(err error) *joinError {
 	return out
 }
 
-// missingError says who did not come.
+// missingError names the nodes that have not joined.
 type missingError struct {
 	Names []string // in order of rank, never empty
 	Cause error    // why the waiting ended
@@ -82,10 +82,10 @@ func (e *missingError) Error() string {
 	return fmt.Sprintf("still waiting for %s to join the cluster: %v", strings.Join(e.Names, ", "), e.Cause)
 }
 
-// Unwrap gives why the waiting ended.
+// Unwrap returns why the waiting ended.
 func (e *missingError) Unwrap() error { return e.Cause }
 
-// Counters says how much gossip was refused, for each reason. A node that is refused tries again, and each try counts.
+// Counters counts refused gossip by reason. A refused node tries again, and each try counts.
 type Counters struct {
 	WrongKey       atomic.Uint64 `help:"packets and connections that this cluster's key does not open"`
 	OtherProtocol  atomic.Uint64 `help:"announcements of nodes of another version"`
@@ -95,7 +95,7 @@ type Counters struct {
 	StreamsRefused atomic.Uint64 `help:"connections that were closed, because too many were open"`
 }
 
-// Sum is how much was refused, for whatever reason.
+// Sum is the number of all refusals.
 func (c *Counters) Sum() (n uint64) {
 	for _, why := range [...]*atomic.Uint64{
 		&c.WrongKey, &c.OtherProtocol, &c.BadMeta, &c.NameConflicts, &c.BadMessages, &c.StreamsRefused,

@@ -7,9 +7,9 @@ type EventKind uint8
 
 // The kinds.
 const (
-	memberJoined    EventKind = iota + 1 // came, or came back
-	memberChanged                        // says something else of itself
-	memberWithdrawn                      // said that it leaves
+	memberJoined    EventKind = iota + 1 // joined, or came back
+	memberChanged                        // changed its metadata
+	memberWithdrawn                      // announced that it leaves
 	memberFailed                         // fell silent
 )
 
@@ -23,8 +23,8 @@ type Event struct {
 	Member Member // as it is now, or was last
 }
 
-// enqueue takes an event for delivery. The caller holds mu. The queue has no bound of its own: it grows with the
-// changes of members, which gossip bounds, and only while the watcher sleeps.
+// enqueue queues an event for delivery. mu is held. The queue has no bound of its own: it grows only while OnEvent
+// blocks, with the changes of members, which gossip bounds.
 func (c *Cluster) enqueue(e Event) {
 	close(c.membersChanged)
 	c.membersChanged = make(chan struct{})
@@ -38,8 +38,7 @@ func (c *Cluster) enqueue(e Event) {
 	}
 }
 
-// deliverEvents hands events to the watcher one by one, without a lock, until Close; what is queued by then is still
-// handed over.
+// deliverEvents calls OnEvent with events one by one, without a lock, until Close, and then with those still queued.
 func (c *Cluster) deliverEvents() {
 	defer close(c.ended)
 	for stopped := false; !stopped; {

@@ -8,28 +8,27 @@ import (
 	"ringlet/internal/connlimit"
 )
 
-// textNoKey is how memberlist says that a message was sealed with another key. It has no type or callback for it, so
-// its words are what there is to go by; a test holds that they are still these.
+// textNoKey is memberlist's text for a message that was sealed with another key. memberlist has no type or callback for
+// it; a test checks that the text is still the same.
 const textNoKey = "no installed keys could decrypt the message"
 
-// gossipHandler makes records of memberlist's lines, which begin with "[LEVEL] memberlist: ", and counts those that
-// tell of a wrong key.
+// gossipHandler makes records of memberlist's lines, which begin with "[LEVEL] memberlist: ", and counts those about a
+// wrong key.
 type gossipHandler struct {
 	slog.Handler
 	counters   *Counters
 	logLimiter *connlimit.LogLimiter
 }
 
-// textConflict is how memberlist says what NotifyConflict says as well, each time; a test holds that it is still so.
+// textConflict begins memberlist's line for each NotifyConflict, which logs the same; a test checks that it still does.
 const textConflict = "Conflicting address for "
 
-// Enabled lets every line through to Handle, where its level is known.
+// Enabled passes every line to Handle, which knows its level.
 func (h gossipHandler) Enabled(context.Context, slog.Level) bool { return true }
 
-// Handle gives the line its own level. Membership is a hint, and peers that are busy, shut down or killed make plenty
-// of lines that memberlist calls warnings and errors: they are for those who want to know what happens. Only a wrong
-// key is worth a warning, since nobody else will tell of it. What others send is told once in a while, since it comes
-// as they like.
+// Handle gives the line its own level. Membership is a hint, and peers that are busy, shut down or killed cause many
+// lines that memberlist calls warnings and errors: they become information. Only a wrong key is a warning, since no
+// other line reports it. Lines caused by received data are limited, since a stranger may cause any number.
 func (h gossipHandler) Handle(ctx context.Context, r slog.Record) error {
 	level, text := slog.LevelInfo, r.Message
 	if rest, ok := strings.CutPrefix(text, "["); ok {
@@ -59,8 +58,8 @@ func (h gossipHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, out)
 }
 
-// logLineKind is what lines have in common that tell what somebody sent, who may be a stranger: the words in front of
-// what differs. Lines of the other kinds come of what members do, and have none.
+// logLineKind is the fixed beginning of a line about received data, which may come from a stranger. Lines about members
+// have no kind.
 func logLineKind(text string) string {
 	kind, _, sent := strings.Cut(text, " from=")
 	if !sent {
@@ -72,8 +71,8 @@ func logLineKind(text string) string {
 	return "sent: " + kind
 }
 
-// isWrongKey says whether a line tells of a packet or connection that our key does not open: sealed with another, or
-// not at all.
+// isWrongKey tells whether a line is about a packet or connection that the key does not open: sealed with another key,
+// or not sealed.
 func isWrongKey(text string) bool {
 	if strings.HasPrefix(text, "Decrypt packet failed") {
 		return true

@@ -7,15 +7,15 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// memberlist tells its user that a node is gone, not whether it said so. So a node that leaves first tells every
-// member, over TCP, and waits until each has taken note: then its departure is never mistaken for a failure. Messages,
-// u8 kind · name:
+// memberlist reports that a node is gone, but not whether it announced that. So a node that leaves first sends a
+// message to every member, over TCP, and waits for their acknowledgements: then no member takes its departure for a
+// failure. Messages, u8 kind · name:
 const (
 	msgLeaving    byte = 'L' // the named node is about to leave
-	msgLeaveNoted byte = 'N' // the named node knows that the receiver leaves
+	msgLeaveNoted byte = 'N' // the named node has noted that the receiver leaves
 )
 
-// announceLeave tells the others and waits for their answers, Timing.LeaveTimeout at most.
+// announceLeave announces that this node leaves, and waits for the acknowledgements, Timing.LeaveTimeout at most.
 func (c *Cluster) announceLeave() {
 	c.mu.Lock()
 	var others []Member
@@ -49,17 +49,17 @@ func (c *Cluster) announceLeave() {
 	case <-deadline:
 		c.log.Debug("leaving: not everyone answered")
 	}
-	// A send ends within Timing.StreamTimeout. Nothing of ours may run on after Close.
+	// A send ends within Timing.StreamTimeout. No goroutine of this package may run on after Close.
 	sending.Wait()
 }
 
-// memberlistNode is the little of a memberlist node that sending needs. Those of memberlist itself change under its
+// memberlistNode has the fields of a memberlist node that sending needs. memberlist changes its own nodes under its
 // lock.
 func memberlistNode(m Member) *memberlist.Node {
 	return &memberlist.Node{Name: m.Name, Addr: m.Addr.Addr().AsSlice(), Port: m.Addr.Port()}
 }
 
-// handleMessage handles what another member sent. It must not block.
+// handleMessage handles a message of another member. It must not block.
 func (c *Cluster) handleMessage(b []byte) {
 	if len(b) < 2 {
 		c.counters.BadMessages.Add(1)
@@ -76,7 +76,7 @@ func (c *Cluster) handleMessage(b []byte) {
 		list := c.list
 		c.mu.Unlock()
 		if !ok || list == nil || name == c.cfg.Name {
-			return // gone already, as far as we know
+			return // this node has it as gone already
 		}
 		if err := list.SendBestEffort(memberlistNode(m), append([]byte{msgLeaveNoted}, c.cfg.Name...)); err != nil {
 			c.log.Debug("leaving of a member: not answered", "member", name, "err", err)
@@ -88,7 +88,7 @@ func (c *Cluster) handleMessage(b []byte) {
 	}
 }
 
-// onLeaveAck takes a member off those that Close waits for.
+// onLeaveAck notes that a member has acknowledged, or need not be waited for.
 func (c *Cluster) onLeaveAck(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,11 +8,11 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// protocolVersion is the version of what Ringlet's nodes say to each other: metadata, gRPC services, wire header. Nodes
-// of different versions do not form a cluster. Raise it with any change that an older node would misread.
+// protocolVersion is the version of everything that Ringlet's nodes send each other: metadata, gRPC services, wire
+// header. Nodes of different versions do not form a cluster. Raise it with any change that an older node would misread.
 const protocolVersion uint16 = 1
 
-// Roles is a set of what a member is able to be.
+// Roles is a set of roles that a member can have.
 type Roles uint8
 
 // The roles.
@@ -24,10 +24,10 @@ const (
 	allRoles = Control | Readout | Builder
 )
 
-// Contains says whether all of want are in r.
+// Contains tells whether all roles of want are in r.
 func (r Roles) Contains(want Roles) bool { return r&want == want }
 
-// HoldsUnit says whether a member can hold a unit, of either kind.
+// HoldsUnit tells whether a member can hold a unit of either kind.
 func (r Roles) HoldsUnit() bool { return r.Contains(Readout) || r.Contains(Builder) }
 
 func (r Roles) String() string {
@@ -46,16 +46,16 @@ func (r Roles) String() string {
 	return s
 }
 
-// Meta is what a member says of itself.
+// Meta is the metadata that a member announces.
 type Meta struct {
-	Protocol uint16 // 0 = the constant, for Open
+	Protocol uint16 // 0 = protocolVersion, for Open
 	Roles    Roles
 	GRPCAddr string // host:port of its gRPC services
 	QUICAddr string // host:port of its data socket, UDP
-	Version  string // of its binary
+	Version  string // of its program
 }
 
-// The form on the wire, all of it (docs/design/007-membership-and-identity.md):
+// The form on the wire (docs/design/007-membership-and-identity.md):
 //
 //	u8 'R' · u8 form, 1 · u16 protocol, little-endian · u8 roles · 3 × (u8 length · text): gRPC, QUIC, version
 const (
@@ -88,8 +88,8 @@ func (m Meta) appendTo(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// decodeMeta reads the wire form. Magic, form and protocol stand where they are for good: what follows is looked at
-// only when the protocol is this node's own, and with errProtocol only Protocol is known.
+// decodeMeta decodes the wire form. Magic, form and protocol never change their places. The rest is decoded only if the
+// protocol is this node's own; with errProtocol only Protocol is set.
 func decodeMeta(b []byte, version uint16) (Meta, error) {
 	if len(b) < metaFixedBytes || b[0] != metaMagic {
 		return Meta{}, fmt.Errorf("%w: %d bytes beginning with %x", errMeta, len(b), b[:min(len(b), 2)])

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// CompareNames orders names as people count: n2 before n10. Runs of digits compare by value, everything else by byte;
-// names that differ only in leading zeros compare by byte, so that the order is total.
+// CompareNames orders names with their numbers: n2 before n10. Runs of digits compare by value, everything else by
+// byte; names that differ only in leading zeros compare by byte, so that the order is total.
 func CompareNames(a, b string) int {
 	x, y := a, b
 	for x != "" && y != "" {
@@ -33,7 +33,7 @@ func CompareNames(a, b string) int {
 // sortByRank sorts names in place: the rank of a node is its index.
 func sortByRank(names []string) { slices.SortFunc(names, CompareNames) }
 
-// countLeadingDigits counts the digits that s begins with.
+// countLeadingDigits counts the digits at the beginning of s.
 func countLeadingDigits(s string) int {
 	n := 0
 	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
@@ -42,7 +42,7 @@ func countLeadingDigits(s string) int {
 	return n
 }
 
-// compareNumbers compares digits of any count by value.
+// compareNumbers compares numbers of any length, in digits, by value.
 func compareNumbers(a, b string) int {
 	a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
 	if c := cmp.Compare(len(a), len(b)); c != 0 {

@@ -7,25 +7,25 @@ import (
 )
 
 const (
-	// rejoinInterval is how often a node looks whether it should join again.
+	// rejoinInterval is how often a node checks whether it must join again.
 	rejoinInterval = time.Second
-	// strainedInterval is how long a node that goes on getting no answers leaves between two exchanges which showed that
-	// the others have it.
+	// strainedInterval is the time between two joins of a node that gets few answers although the last join found it
+	// listed.
 	strainedInterval = 10 * time.Second
-	// strainedScore is the score from which on gossip is not answered by more than one: 0 is well, 7 the worst. A busy
-	// member is not answered once.
+	// strainedScore is memberlist's health score from which several messages in a row were not answered: 0 is well, 7 the
+	// worst. A busy member may miss one answer.
 	strainedScore = 2
-	// confirmTries is how often a node that is given up elsewhere asks at once whether its objection was heard.
+	// confirmTries is how often a node that others have given up checks at once whether they list it again.
 	confirmTries = 5
 )
 
-// rejoinLoop finds the way back when those that this node joined are gone and come again, as a control does between two
-// runs, and when they have given this node up while its link was cut: they tell it then in answer to an exchange, and
-// otherwise when chance has them exchange all state with it.
+// rejoinLoop joins again in two cases: the members that this node joined were gone and come back, like a control
+// between two runs; or members have given this node up while its link was cut. In the second case they say so in an
+// exchange of state, which would otherwise happen only by chance.
 func (c *Cluster) rejoinLoop() {
 	tick := time.NewTicker(rejoinInterval)
 	defer tick.Stop()
-	var listed time.Time // when somebody last had this node in its list
+	var listed time.Time // when a member last listed this node
 	for {
 		select {
 		case <-c.stop:
@@ -41,14 +41,14 @@ func (c *Cluster) rejoinLoop() {
 	}
 }
 
-// needsJoin says whether to join again: known says that somebody who was joined is a member, score how badly gossip is
-// answered, and since when this node is known to be listed.
+// needsJoin tells whether to join again: connected says that a node at a Join address is a member, score how badly
+// gossip is answered, and since how long ago this node was last listed.
 func needsJoin(connected bool, score int, since time.Duration) bool {
 	return !connected || score >= strainedScore && since >= strainedInterval
 }
 
-// joinUntilListed joins until somebody has this node in its list: who has given it up says so first, and takes note of
-// the objection next.
+// joinUntilListed joins until a member lists this node: a member that has given it up says so first, and notes its
+// objection next.
 func (c *Cluster) joinUntilListed() bool {
 	confirm := confirmRetry
 	for range confirmTries {
@@ -56,7 +56,7 @@ func (c *Cluster) joinUntilListed() bool {
 		if why == nil {
 			return true
 		}
-		c.log.Debug("those to join do not have this node", "join", c.cfg.Join, "err", why)
+		c.log.Debug("the members to join do not list this node", "join", c.cfg.Join, "err", why)
 		if why.Why == joinUnreachable {
 			return false
 		}
@@ -70,7 +70,7 @@ func (c *Cluster) joinUntilListed() bool {
 	return false
 }
 
-// hasMemberAt says whether one of the addresses is a member's.
+// hasMemberAt tells whether a member has one of the addresses.
 func (c *Cluster) hasMemberAt(addrs []string) bool {
 	c.mu.Lock()
 	members := make([]string, 0, len(c.members))

@@ -17,8 +17,8 @@ import (
 	"ringlet/internal/connlimit"
 )
 
-// Bounds on the connections of gossip, by which members join and exchange all state. Whoever connects is known only
-// when its first message opens with the key.
+// Bounds on the connections of gossip, by which members join and exchange all state. A peer is a stranger until the key
+// opens its first message.
 const (
 	maxStreams        = 256
 	maxStreamsPerHost = 128
@@ -26,11 +26,11 @@ const (
 	maxStateBytes = 2 << 20
 )
 
-// boundedTransport is memberlist's transport with bounds: how long a connection may take to come about, how many there
-// are, and how much each brings.
+// boundedTransport is memberlist's transport with bounds: on the time to open a connection, on the number of
+// connections, and on the bytes of each.
 type boundedTransport struct {
 	*memberlist.NetTransport
-	dialTimeout time.Duration // for a connection to come about, whatever memberlist grants the exchange
+	dialTimeout time.Duration // until a connection is open, even if memberlist allows more for the exchange
 	dial        func(addr string, timeout time.Duration) (net.Conn, error)
 	gate        connlimit.Gate
 	counters    *Counters
@@ -44,16 +44,16 @@ type boundedTransport struct {
 	wg        sync.WaitGroup
 }
 
-// What is sealed begins with the version of the encryption, which the key does not protect: memberlist writes 1. It
-// takes 0 too, and then removes a padding that nobody has proven: a recorded message with another first byte ended the
-// process. On a stream a kind and a length of 4 bytes stand before the version.
+// A sealed message begins with the version of the encryption, which the key does not protect: memberlist writes 1. It
+// also accepts 0, and then removes a padding that was not authenticated: a recorded message with a changed first byte
+// ended the process. On a stream, a kind and a length of 4 bytes come before the version.
 const (
 	sealVersion       = 1
 	sealedStreamKind  = 10
 	sealVersionOffset = 5
 )
 
-// bindTries is how often a port is looked for that is free for TCP and UDP.
+// bindTries is how often to look for a port that is free for TCP and UDP.
 const bindTries = 10
 
 // bind makes the transport of a cluster.
@@ -79,7 +79,7 @@ func (c *Cluster) bind(gossip *memberlist.Config) (*boundedTransport, error) {
 	return nil, err
 }
 
-// boundTransport puts the bounds over memberlist's transport.
+// boundTransport adds the bounds to memberlist's transport.
 func (c *Cluster) boundTransport(under *memberlist.NetTransport) *boundedTransport {
 	r := &boundedTransport{
 		NetTransport: under,
@@ -128,7 +128,7 @@ func (r *boundedTransport) Shutdown() error {
 	return err
 }
 
-// filterPackets hands packets on, but those that no member can have written.
+// filterPackets passes packets on, except those that no member can have written.
 func (r *boundedTransport) filterPackets() {
 	for {
 		select {
@@ -148,7 +148,7 @@ func (r *boundedTransport) filterPackets() {
 	}
 }
 
-// admitStreams hands connections on as long as there is room.
+// admitStreams passes connections on while there is space.
 func (r *boundedTransport) admitStreams() {
 	for {
 		select {
@@ -159,7 +159,7 @@ func (r *boundedTransport) admitStreams() {
 				r.reject(conn, host, err)
 				continue
 			}
-			place.SetYielding(true) // an exchange is short: the oldest is a stranger's, where there are many
+			place.SetYielding(true) // an exchange is short: of many connections, the oldest is a stranger's
 			s := &boundedStream{
 				Conn:      conn,
 				bytesLeft: maxStateBytes,
@@ -178,10 +178,10 @@ func (r *boundedTransport) admitStreams() {
 	}
 }
 
-// errEvicted says why a connection of gossip was closed that had been let in.
+// errEvicted is the reason to close an admitted connection of gossip.
 var errEvicted = errors.New("it was the oldest, and others came")
 
-// reject closes a connection that there is no room for.
+// reject closes a connection that exceeds the bounds.
 func (r *boundedTransport) reject(conn net.Conn, host netip.Addr, why error) {
 	_ = conn.Close()
 	r.counters.StreamsRefused.Add(1)
@@ -191,12 +191,12 @@ func (r *boundedTransport) reject(conn net.Conn, host netip.Addr, why error) {
 	}
 }
 
-// boundedStream is a connection that brings no more than the state of a cluster.
+// boundedStream is a connection that accepts no more bytes than the state of a cluster has.
 type boundedStream struct {
 	net.Conn
 	bytesLeft int
 	encrypted bool
-	firstByte byte // that came
+	firstByte byte // first byte received
 	release   func()
 }
 

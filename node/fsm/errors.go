@@ -8,7 +8,7 @@ import (
 	"ringlet/internal/registry"
 )
 
-// ErrClosed says that the runner was closed: its component ends, so what was asked of it matters no longer.
+// ErrClosed says that the runner was closed: its component ends, so the request no longer matters.
 var ErrClosed = errors.New("the component's state machine is closed")
 
 // CauseKind says how a cause came to be known.
@@ -23,7 +23,7 @@ const (
 	CauseTimeout
 	// CausePanic is an action function that panicked.
 	CausePanic
-	// CauseClosed is a link that its other end has closed on purpose: it has given up itself, and tells why.
+	// CauseClosed is a link that the peer has closed on purpose: the peer itself has given up, and reports why.
 	CauseClosed
 )
 
@@ -32,17 +32,17 @@ func (k CauseKind) String() string {
 	return registry.NameOf(k, "cause kind", "none", "failed", "timeout", "panic", "closed")
 }
 
-// Cause says why a component is in Error, degraded, or was forced: who, what and
-// by which evidence, in words a stranger can act on. The zero Cause is none. It
-// is an error, so an action function may return one.
+// Cause says why a component is in Error, degraded, or was forced: which component, what happened, and by which
+// evidence, in words that a stranger can act on. The zero Cause is none. It is an error, so an action function may
+// return one.
 type Cause struct {
 	Kind      CauseKind
-	Component string // whose fault it is: the name of a node or a unit
-	Subsystem string // of the component that failed, a stable word; empty: not told
-	Trouble   string // which kind of trouble that has, one of the words of this package; empty: no kind is known
+	Component string // the component at fault: the name of a node or a unit
+	Subsystem string // of the component that failed, a stable word; empty: not reported
+	Trouble   string // kind of trouble of the subsystem, one of the words of this package; empty: not known
 	What      string // what happened: "builder unit 2 is gone"
-	Evidence  string // how that is known: "no ack for 3s, 14 writes open"
-	State     State  // the state in which it struck
+	Evidence  string // how it is known: "no ack for 3s, 14 writes open"
+	State     State  // the state in which it happened
 }
 
 // IsZero reports whether there is no cause.
@@ -59,7 +59,7 @@ func (c Cause) Error() string {
 	return s
 }
 
-// withDefaults fills in what the reporter left open.
+// withDefaults fills in the fields that the reporter left empty.
 func (c Cause) withDefaults(component string, s State) Cause {
 	if c.Kind == CauseNone {
 		c.Kind = CauseFailed
@@ -79,7 +79,7 @@ type PreconditionError struct {
 	Component string
 	State     State
 	Command   Command
-	Allowed   []Command // those that would not be refused
+	Allowed   []Command // the commands that the state allows
 }
 
 func (e *PreconditionError) Error() string {
@@ -91,19 +91,19 @@ func (e *PreconditionError) Error() string {
 		e.Component, e.Command, e.State, strings.Join(words, ", "))
 }
 
-// staleError refuses the end, or the time-out, of a transition that is over: a
-// later command or a fault has overtaken it. It is no fault.
+// staleError refuses the end, or the time-out, of a transition that is over: a later command or a fault has overtaken
+// it. It is no fault.
 type staleError struct {
 	State State
 	Input input
-	Seq   uint64 // the transition begun last
+	Seq   uint64 // the last transition begun
 }
 
 func (e *staleError) Error() string {
 	return fmt.Sprintf("«%s» is stale in state %s, the last transition is #%d", e.Input, e.State, e.Seq)
 }
 
-// SupersededError ends the wait for a command that another one interrupted.
+// SupersededError ends the wait for a command that another command interrupted.
 type SupersededError struct {
 	Component string
 	Command   Command

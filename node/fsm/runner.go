@@ -9,25 +9,21 @@ import (
 	"time"
 )
 
-// Work is what a component does for a command. It must return when ctx ends,
-// which it does when the transition is interrupted, fails or runs out of time;
-// context.Cause says why. It ends as well when Work has returned: what goes on
-// in Running must not hang on it. An error that is, or wraps, a Cause is kept as
-// it is. What takes long says with ReportProgress that it moves, and is not cut
-// while it does.
+// Work is the function of a component for a command. It must return when ctx ends: when the transition is interrupted,
+// fails or times out; context.Cause says why. ctx also ends when Work has returned, so nothing that goes on in Running
+// may depend on it. An error that is, or wraps, a Cause is kept as it is. Long work calls ReportProgress, and does not
+// time out while it does.
 type Work func(ctx context.Context) error
 
-// Actions are the functions of a component by command; a command without one is
-// done at once.
+// Actions are the functions of a component by command; a command without a function is done at once.
 type Actions map[Command]Work
 
 // Options of a Runner.
 type Options struct {
 	// Timeouts of the transitions; nil: the defaults of the table.
 	Timeouts Timeouts
-	// Abandon puts the component to rest at once, whatever it was doing in state
-	// from: after a fault, and when Stop or Reset go by force. It runs beside a
-	// work function that does not return, to make it return. Nil: nothing to do.
+	// Abandon drops everything at once, whatever the component was doing in state from: after a fault, and when Stop or
+	// Reset go by force. It runs beside a work function that does not return, to make it return. Nil: nothing to do.
 	Abandon func(from State, why Cause)
 	// CloseWait is how long Close waits for functions to return. Zero: 5 s.
 	CloseWait time.Duration
@@ -40,9 +36,8 @@ type Stats struct {
 	SkippedStates   uint64 `count:"conflated" help:"states that a slow watcher did not see, since a newer one was there"`
 }
 
-// Runner carries out what the machine decides. All methods may be called from
-// any goroutine; action functions run one after the other, each in a goroutine of
-// its own.
+// Runner carries out the actions of the machine. All methods may be called from any goroutine; action functions run one
+// after the other, each in a goroutine of its own.
 type Runner struct {
 	// Immutable after New.
 	machine   machine
@@ -54,11 +49,11 @@ type Runner struct {
 
 	mu             sync.Mutex
 	status         Status                  // guarded by mu
-	stateSince     time.Time               // guarded by mu; it is in that state
+	stateSince     time.Time               // guarded by mu; when the present state began
 	timer          *time.Timer             // guarded by mu
-	cancelWork     context.CancelCauseFunc // guarded by mu; ends the context of the work begun last
-	allReturned    <-chan struct{}         // guarded by mu; closed when all functions begun have returned
-	runningCommand Command                 // guarded by mu; whose function is running
+	cancelWork     context.CancelCauseFunc // guarded by mu; ends the context of the last work
+	allReturned    <-chan struct{}         // guarded by mu; closed when all functions that were started have returned
+	runningCommand Command                 // guarded by mu; of the function that is running
 	watchers       map[chan Status]bool    // guarded by mu
 	waiters        map[*waiter]bool        // guarded by mu
 	closed         bool                    // guarded by mu
@@ -72,8 +67,7 @@ type waiter struct {
 	result  chan error // capacity 1
 }
 
-// New returns the runner of the named component, Offline. It has no goroutine
-// until it is given a command.
+// New returns the runner of the named component, in state Offline. It has no goroutine until the first command.
 func New(name string, actions Actions, opts Options) *Runner {
 	if opts.CloseWait <= 0 {
 		opts.CloseWait = 5 * time.Second
@@ -102,7 +96,7 @@ func (r *Runner) Status() Status {
 	return r.status
 }
 
-// StateSince is when it came to its present state.
+// StateSince is when the present state began.
 func (r *Runner) StateSince() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,19 +110,17 @@ func (r *Runner) Stats() Stats {
 	return r.stats
 }
 
-// Submit gives a command and does not wait for its end. Errors:
-// *PreconditionError, ErrClosed.
+// Submit gives a command and does not wait for its end. Errors: *PreconditionError, ErrClosed.
 func (r *Runner) Submit(c Command) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.applyLocked(commandInput(c))
 }
 
-// Command gives a command and waits until its target state is reached; nil also
-// if it was reached before, and if a Stop or Reset went by force (see
-// Status.Forced). Errors: *PreconditionError and ErrClosed as Submit;
-// *SupersededError if another command interrupted it; the Cause if the component
-// went into Error; the context's, and then the transition goes on.
+// Command gives a command and waits until its target state is reached. It returns nil also if the state was reached
+// before, and if a Stop or Reset went by force (see Status.Forced). Errors: *PreconditionError and ErrClosed as Submit;
+// *SupersededError if another command interrupted this one; the Cause if the component went into Error; the context's,
+// while the transition goes on.
 func (r *Runner) Command(ctx context.Context, c Command) error {
 	r.mu.Lock()
 	if err := r.applyLocked(commandInput(c)); err != nil {
@@ -153,8 +145,8 @@ func (r *Runner) Command(ctx context.Context, c Command) error {
 	}
 }
 
-// Adopt puts a runner that has not been given a command yet where its component was found, in a stable state but Error:
-// what steers the component was gone and has come back. The error is a sentence.
+// Adopt sets the state of a runner without any command so far to the state in which its component was found, a stable
+// state but Error: the process that steers the component was restarted. The error is a sentence.
 func (r *Runner) Adopt(s State) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -172,7 +164,7 @@ func (r *Runner) Adopt(s State) error {
 	return nil
 }
 
-// Fail reports that something broke: the component goes into Error.
+// Fail reports a fault: the component goes into Error.
 func (r *Runner) Fail(why Cause) error { return r.apply(faultInput(why)) }
 
 // Degrade sets the flag DEGRADED with its reason.
@@ -190,7 +182,7 @@ func (r *Runner) apply(in input) error {
 	return r.applyLocked(in)
 }
 
-// applyLocked takes one input. The caller holds mu.
+// applyLocked applies one input. mu is held.
 func (r *Runner) applyLocked(in input) error {
 	if r.closed {
 		return ErrClosed
@@ -216,7 +208,7 @@ func (r *Runner) applyLocked(in input) error {
 	return nil
 }
 
-// execute does one action. The caller holds mu.
+// execute carries out one action. mu is held.
 func (r *Runner) execute(a action) {
 	switch a.Kind {
 	case actionDisarm:
@@ -234,32 +226,31 @@ func (r *Runner) execute(a action) {
 	}
 }
 
-// armTimer sets the timer of a transition. The caller holds mu.
+// armTimer sets the timer of a transition. mu is held.
 func (r *Runner) armTimer(after time.Duration, seq uint64) {
 	var armed *time.Timer
 	armed = time.AfterFunc(after, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.timer == armed { // else something has moved as it struck
+		if r.timer == armed { // otherwise the transition ended, or made progress, when the timer fired
 			_ = r.applyLocked(timeoutInput(seq))
 		}
 	})
 	r.timer = armed
 }
 
-// progressKey is the key of the function, among a work's values, that says that it has moved.
+// progressKey is the key, among a work's values, of the function that reports progress.
 type progressKey struct{}
 
-// ReportProgress tells the machine that the work which was given ctx has made progress: its
-// time begins anew. Elsewhere, and when the transition is over, it does nothing.
+// ReportProgress tells the machine that the work with ctx has made progress: its time-out begins again. With any other
+// ctx, and when the transition is over, it does nothing.
 func ReportProgress(ctx context.Context) {
 	if moved, ok := ctx.Value(progressKey{}).(func()); ok {
 		moved()
 	}
 }
 
-// callAbandon calls the function Abandon now, beside whatever is running; what is begun
-// later waits for both.
+// callAbandon calls the function Abandon now, beside any running function; functions started later wait for both.
 func (r *Runner) callAbandon(from State, why Cause) {
 	if r.abandon == nil {
 		return
@@ -273,7 +264,7 @@ func (r *Runner) callAbandon(from State, why Cause) {
 	}()
 }
 
-// runCommand runs the function of a command when those before it have returned.
+// runCommand runs the function of a command when all functions before it have returned.
 func (r *Runner) runCommand(c Command, seq uint64) {
 	ctx, giveUp := context.WithCancelCause(r.rootCtx)
 	r.cancelWork = giveUp
@@ -287,7 +278,7 @@ func (r *Runner) runCommand(c Command, seq uint64) {
 		r.setRunningCommand(c)
 		defer r.setRunningCommand(0)
 		if ctx.Err() != nil {
-			return // given up before it began: the machine is past it already
+			return // given up before it began: the machine is past this transition
 		}
 		if err := runProtected(ctx, r.actions[c]); err != nil {
 			_ = r.apply(failedInput(seq, causeOf(c, err)))
@@ -316,7 +307,7 @@ func runProtected(ctx context.Context, work Work) (err error) {
 	return work(ctx)
 }
 
-// causeOf makes a Cause of the error of a work function.
+// causeOf makes a Cause from the error of a work function.
 func causeOf(c Command, err error) Cause {
 	var why Cause
 	if errors.As(err, &why) {
@@ -325,7 +316,7 @@ func causeOf(c Command, err error) Cause {
 	return Cause{Kind: CauseFailed, What: c.String() + " failed", Evidence: err.Error()}
 }
 
-// finishWaiters ends the waits that are over. The caller holds mu.
+// finishWaiters ends the waits that are over. mu is held.
 func (r *Runner) finishWaiters() {
 	for w := range r.waiters {
 		var err error
@@ -342,9 +333,8 @@ func (r *Runner) finishWaiters() {
 	}
 }
 
-// Close gives up what is under way and waits for functions to return, at most
-// CloseWait: then a *stuckError. It ends all watches. It does not stop the
-// component first. Called again, it waits again.
+// Close gives up the work under way and waits for functions to return, CloseWait at most: then it returns a
+// *stuckError. It ends all watches. It does not stop the component first. Called again, it waits again.
 func (r *Runner) Close() error {
 	r.mu.Lock()
 	if !r.closed {

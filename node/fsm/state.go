@@ -6,10 +6,10 @@ import (
 	"ringlet/internal/registry"
 )
 
-// State is where a component stands.
+// State is the state of a component.
 type State uint8
 
-// The stable states, then those in between two of them.
+// The stable states, then the in-between states.
 const (
 	Offline State = iota
 	NotReady
@@ -43,7 +43,7 @@ func (s State) String() string { return registry.NameOf(s, "state", stateNames[:
 // IsTransitional reports whether a transition is under way.
 func (s State) IsTransitional() bool { return s > Error && s < numStates }
 
-// States returns all states: the stable ones, then those in between.
+// States returns all states: the stable ones, then the in-between ones.
 func States() []State {
 	list := make([]State, numStates)
 	for s := range list {
@@ -76,7 +76,7 @@ func (s *State) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Command is what the run control asks of a component. The zero value is none.
+// Command is a command of the run control to a component. The zero value is none.
 type Command uint8
 
 // The commands.
@@ -120,7 +120,7 @@ func ParseCommand(name string) (Command, error) {
 	return 0, fmt.Errorf("component command %q is unknown", name)
 }
 
-// MarshalText makes a Command a word in reports; none is an empty one.
+// MarshalText makes a Command a word in reports; none is an empty word.
 func (c Command) MarshalText() ([]byte, error) {
 	switch {
 	case c == 0:

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Status is everything the machine remembers. It is a value: copies never
-// change. The zero Status is Offline, not included, nothing wrong.
+// Status is the whole memory of the machine. It is a value: copies never change. The zero Status is Offline, not
+// included, without fault.
 type Status struct {
 	State    State
-	Command  Command // the one under way; zero in a stable state
-	Seq      uint64  // number of the transition begun last
-	Change   uint64  // number of changes until now
+	Command  Command // of the transition under way; zero in a stable state
+	Seq      uint64  // number of the last transition begun
+	Change   uint64  // number of changes so far
 	Included bool    // takes part in the partition
-	Degraded Cause   // zero: not degraded; else the reason given last
+	Degraded Cause   // zero: not degraded; else the last reason
 	Cause    Cause   // in Error and Recovering: what led to Error
 	Forced   Cause   // the last transition was a Stop or Reset that went by force
 	Faults   uint64  // faults since the component was loaded, also those after the first
@@ -38,8 +38,8 @@ const (
 	inputExclude
 )
 
-// input is something that happens to a component. Make it with commandInput,
-// doneInput, failedInput, timeoutInput, progressInput, faultInput, degradeInput, restoreInput, includeInput.
+// input is an event for a component. Make it with commandInput, doneInput, failedInput, timeoutInput, progressInput,
+// faultInput, degradeInput, restoreInput, includeInput.
 type input struct {
 	kind    inputKind
 	command Command
@@ -56,20 +56,20 @@ func doneInput(seq uint64) input { return input{kind: inputDone, seq: seq} }
 // failedInput says that the work of transition seq failed.
 func failedInput(seq uint64, why Cause) input { return input{kind: inputFailed, seq: seq, cause: why} }
 
-// timeoutInput says that the time armed for transition seq is over.
+// timeoutInput says that the time-out armed for transition seq has expired.
 func timeoutInput(seq uint64) input { return input{kind: inputTimeout, seq: seq} }
 
-// progressInput says that the work of transition seq has made progress: its time begins
-// anew, so the time-out strikes a transition in which nothing moves for so long.
+// progressInput says that the work of transition seq has made progress: its time-out begins again, so only a transition
+// without progress for that long times out.
 func progressInput(seq uint64) input { return input{kind: inputProgress, seq: seq} }
 
-// faultInput says that something broke, whatever the component was doing.
+// faultInput says that something failed, whatever the component was doing.
 func faultInput(why Cause) input { return input{kind: inputFault, cause: why} }
 
-// degradeInput says that the component goes on with less than it should have.
+// degradeInput says that the component goes on without something that it should have.
 func degradeInput(why Cause) input { return input{kind: inputDegrade, cause: why} }
 
-// restoreInput says that the component has again what it should have.
+// restoreInput says that the component has everything again.
 func restoreInput() input { return input{kind: inputRestore} }
 
 // includeInput says whether the component takes part in the partition.
@@ -107,32 +107,32 @@ func (in input) String() string {
 	return "no input"
 }
 
-// actionKind is what an action asks for.
+// actionKind is the kind of an action.
 type actionKind uint8
 
 const (
 	// actionDisarm: disarm the timer.
 	actionDisarm actionKind = 1 + iota
-	// actionAbandon: abandon what the component was doing in state From, give up the work under
-	// way and put everything to rest at once. It is never answered.
+	// actionAbandon: give up the work under way, and drop at once everything that the component was doing in state From.
+	// It is never answered.
 	actionAbandon
-	// actionRunCommand: do the work of Command, having given up the work under way if there is one;
-	// answer with doneInput or failedInput of Seq.
+	// actionRunCommand: do the work of Command, after giving up the work under way, if any; answer with doneInput or
+	// failedInput of Seq.
 	actionRunCommand
-	// actionArm: arm the timer; after After, feed timeoutInput(Seq).
+	// actionArm: arm the timer; after After, pass timeoutInput(Seq).
 	actionArm
 	// actionPublish: publish the new status.
 	actionPublish
 )
 
-// action is something the shell has to carry out.
+// action is something that the shell must carry out.
 type action struct {
 	Kind    actionKind
-	Command Command       // Do
-	Seq     uint64        // Do, arm
-	After   time.Duration // Arm
-	From    State         // Abandon
-	Why     Cause         // Abandon
+	Command Command       // of actionRunCommand
+	Seq     uint64        // of actionRunCommand and actionArm
+	After   time.Duration // of actionArm
+	From    State         // of actionAbandon
+	Why     Cause         // of actionAbandon
 }
 
 // String is the action as a transcript shows it.
@@ -152,20 +152,19 @@ func (a action) String() string {
 	return "no action"
 }
 
-// machine is what a component's state machine is made with. It is immutable.
+// machine has the parameters of a component's state machine. It is immutable.
 type machine struct {
 	Component string   // the name in causes and errors
 	Timeouts  Timeouts // nil: the defaults of the table
 }
 
-// step is machine.Step of a nameless component with the default time-outs.
+// step is machine.step of a nameless component with the default time-outs.
 func step(s Status, in input) (Status, []action, error) {
 	return machine{Component: "component"}.step(s, in)
 }
 
-// step takes one input. Errors, with the status unchanged and no actions:
-// *PreconditionError for a forbidden command, *staleError for an end or time-out
-// of a transition that is over.
+// step applies one input. Errors, with the status unchanged and no actions: *PreconditionError for a forbidden command,
+// *staleError for the end or time-out of a transition that is over.
 func (m machine) step(s Status, in input) (Status, []action, error) {
 	switch in.kind {
 	case inputCommand:
@@ -217,7 +216,7 @@ func (m machine) handleCommand(s Status, c Command) (Status, []action, error) {
 		action{Kind: actionPublish}), nil
 }
 
-// finishTransition ends the transition t that is under way.
+// finishTransition ends the transition t, which is under way.
 func (m machine) finishTransition(s Status, t Transition, in input) (Status, []action) {
 	switch in.kind {
 	case inputDone:
@@ -238,8 +237,8 @@ func (m machine) finishTransition(s Status, t Transition, in input) (Status, []a
 	return s, actions
 }
 
-// enterTarget puts the component into the target of t. One that begins anew is
-// neither in Error nor degraded until it says so.
+// enterTarget sets the target state of t. In NotReady or Offline the component begins anew, without Error and
+// degradation.
 func (m machine) enterTarget(s Status, t Transition) Status {
 	s.State, s.Command = t.To, 0
 	s.Change++
@@ -252,8 +251,7 @@ func (m machine) enterTarget(s Status, t Transition) Status {
 	return s
 }
 
-// enterError leads to Error. The first cause stays: what breaks afterwards is mostly
-// its consequence, and is only counted.
+// enterError leads to Error. The first cause stays: later faults are mostly its consequences, and are only counted.
 func (m machine) enterError(s Status, why Cause) (Status, []action) {
 	s.Faults++
 	s.Change++
@@ -270,7 +268,7 @@ func (m machine) enterError(s Status, why Cause) (Status, []action) {
 	return s, actions
 }
 
-// setFlags sets and clears what stands beside the state.
+// setFlags sets and clears the flags beside the state.
 func (m machine) setFlags(s Status, in input) (Status, []action) {
 	before := s
 	switch in.kind {

@@ -2,10 +2,9 @@ package fsm
 
 import "context"
 
-// Watch returns a channel of statuses: the present one at once, then each
-// change, until ctx ends or the runner is closed; then the channel is closed. The
-// channel holds one status: a watcher that is slow finds the newest one and can
-// tell from its field Change that it missed some.
+// Watch returns a channel of statuses: the present one at once, then each change, until ctx ends or the runner is
+// closed, which closes the channel. The channel holds one status: a slow watcher gets the newest one, and its field
+// Change tells whether the watcher has missed some.
 func (r *Runner) Watch(ctx context.Context) <-chan Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -27,8 +26,8 @@ func (r *Runner) Watch(ctx context.Context) <-chan Status {
 	return ch
 }
 
-// publish gives the status to all watchers. The caller holds mu, so it is the
-// only one that sends, and after taking the old status out there is room.
+// publish sends the status to all watchers. mu is held, so no other goroutine sends, and once the old status is taken
+// out there is space.
 func (r *Runner) publish() {
 	for ch := range r.watchers {
 		select {

@@ -5,26 +5,26 @@ import (
 	"slices"
 )
 
-// Snapshot is what a machine allows, as Read found it. A value that could not be found is zero.
+// Snapshot is the limits of a machine, as ReadSnapshot found them. A value that could not be found is zero.
 type Snapshot struct {
 	RmemMax   int64    `json:"rmem_max"` // net.core.rmem_max, bytes
 	WmemMax   int64    `json:"wmem_max"` // net.core.wmem_max, bytes
 	Interface string   `json:"interface"`
 	MTU       int      `json:"mtu"`
-	GSO       bool     `json:"udp_gso"`   // the kernel takes UDP_SEGMENT
-	GRO       bool     `json:"udp_gro"`   // the kernel takes UDP_GRO
+	GSO       bool     `json:"udp_gso"`   // the kernel accepts UDP_SEGMENT
+	GRO       bool     `json:"udp_gro"`   // the kernel accepts UDP_GRO
 	Governors []string `json:"governors"` // of the processors, each once
-	Cores     int      `json:"cores"`     // that this process may use
+	Cores     int      `json:"cores"`     // usable by this process
 	Load      float64  `json:"load"`      // processes that wanted a core, over the last minute; 0 is none
 	ShmFree   int64    `json:"shm_free"`  // bytes left in /dev/shm
 	Memlock   int64    `json:"memlock"`   // bytes that may be locked; -1 is no limit
 }
 
-// Requirements is what a run would like to have. Zero means that it does not matter.
+// Requirements is what a run needs. Zero means that it does not matter.
 type Requirements struct {
 	SocketBuffer int64 // bytes, in each direction
 	Shm          int64 // bytes of shared memory
-	Processes    int   // that are busy at a time on this machine
+	Processes    int   // busy at a time on this machine
 	Memlock      int64 // bytes
 }
 
@@ -35,13 +35,13 @@ type Finding struct {
 	Advice  string `json:"do"`    // a sentence
 }
 
-// jumboMTU is the MTU from which bigger packets bring nothing more worth having.
+// jumboMTU is the MTU from which larger packets gain little.
 const jumboMTU = 9000
 
-// tolerableLoad is how much of the cores others may use without doing harm worth telling.
+// tolerableLoad is the share of the cores that other processes may use without a finding.
 const tolerableLoad = 0.25
 
-// FindLimits names the limits of a machine that bind, the worst first.
+// FindLimits returns the limits of a machine that bind, the worst first.
 func FindLimits(s Snapshot, w Requirements) []Finding {
 	var out []Finding
 	add := func(binds bool, limit, wrong, do string) {
@@ -83,7 +83,7 @@ func FindLimits(s Snapshot, w Requirements) []Finding {
 	return out
 }
 
-// FormatBytes writes bytes for people.
+// FormatBytes formats a number of bytes for people.
 func FormatBytes(n int64) string {
 	switch {
 	case n >= 1<<40:

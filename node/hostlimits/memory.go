@@ -8,23 +8,23 @@ import (
 	"strings"
 )
 
-// MemoryLimit is how many bytes of memory this process may use: what the machine has, or less where a control group
-// limits it. 0 if that cannot be found out.
+// MemoryLimit is how many bytes of memory this process may use: the memory of the machine, or less if a control group
+// limits it. 0 if it is not known.
 func MemoryLimit() int64 {
 	most := totalMemory("/proc/meminfo")
 	cgroups, _ := os.ReadFile("/proc/self/cgroup")
 	return smallestLimit(most, groupLimits(string(cgroups), "memory", "memory.max", "memory.limit_in_bytes"))
 }
 
-// TaskLimit is how many processes and threads there may be on this machine: what the kernel has numbers for, or less
-// where a control group limits it. 0 if that cannot be found out.
+// TaskLimit is how many processes and threads there may be on this machine: as many as the kernel has numbers for, or
+// fewer if a control group limits them. 0 if it is not known.
 func TaskLimit() int64 {
 	cgroups, _ := os.ReadFile("/proc/self/cgroup")
 	files := groupLimits(string(cgroups), "pids", "pids.max", "pids.max")
 	return smallestLimit(readNumber("/proc/sys/kernel/threads-max"), append(files, "/proc/sys/kernel/pid_max"))
 }
 
-// smallestLimit is the smallest of a limit and those in files; 0 is none.
+// smallestLimit is the smallest of a limit and the limits in files; 0 is none.
 func smallestLimit(most int64, files []string) int64 {
 	for _, file := range files {
 		if limit := readNumber(file); limit > 0 && (most == 0 || limit < most) {
@@ -50,9 +50,9 @@ func totalMemory(meminfo string) int64 {
 	return 0
 }
 
-// groupLimits names the files that hold the limits of the control groups that a process is in, those above them
-// included, given its /proc/self/cgroup, a controller, and the file's name in the second and the first version. In a
-// container its own group is the root of what it sees.
+// groupLimits names the files with the limits of a process's control groups and the groups above them, given its
+// /proc/self/cgroup, a controller, and the file's name in the second and the first version. In a container its own
+// group is the root that it sees.
 func groupLimits(cgroups, controller, second, first string) []string {
 	var out []string
 	for line := range strings.Lines(cgroups) {

@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReadSnapshot takes a snapshot of this machine as the given local address sees it. What cannot be found out stays
-// zero.
+// ReadSnapshot takes a snapshot of this machine for a local address. Values that cannot be found stay zero.
 func ReadSnapshot(host string) Snapshot {
 	s := Snapshot{
 		RmemMax:   readNumber("/proc/sys/net/core/rmem_max"),
@@ -74,8 +73,8 @@ func memlockLimit() int64 {
 	return int64(l.Cur)
 }
 
-// InterfaceOf is the interface with the given address; of several, as for the unspecified address, the one with the
-// smallest MTU.
+// InterfaceOf is the interface with the given address; if there are several, as for the unspecified address, the one
+// with the smallest MTU.
 func InterfaceOf(ip net.IP) (name string, mtu int) {
 	ifaces, err := net.Interfaces()
 	if err != nil {
@@ -96,7 +95,7 @@ func InterfaceOf(ip net.IP) (name string, mtu int) {
 	return name, mtu
 }
 
-// udpOffloads asks the kernel for UDP segmentation and aggregation.
+// udpOffloads tests whether the kernel has UDP segmentation and aggregation.
 func udpOffloads() (gso, gro bool) {
 	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {

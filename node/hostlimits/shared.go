@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SharedMemory is the size of /dev/shm in bytes, and a word that is equal in processes that share it, and the rest of
-// their memory: those of one machine, outside of containers or in the same one. What could not be found out is zero.
+// SharedMemory is the size of /dev/shm in bytes, and a word that is equal in processes that share it and the rest of
+// their memory: processes of one machine, outside of containers or in the same one. Zero values if they are not known.
 func SharedMemory() (size int64, among string) {
 	var at unix.Stat_t
 	var fs unix.Statfs_t

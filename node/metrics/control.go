@@ -75,19 +75,20 @@ var (
 		"How far its clock is before the control's.", "node")
 )
 
-// schedulerMetric is the metric of a counter of the scheduler.
+// schedulerMetric is the metric of a scheduler counter.
 func schedulerMetric(c *counter.Counter) Metric {
 	named := *c
 	named.Name = "scheduler." + c.Name
 	return counterMetric(&named)
 }
 
-// ControlMetrics are those of a control whose scheduler has these counters; what Go and the kernel tell comes on top.
+// ControlMetrics are the metrics of a control whose scheduler has these counters; those of Go and of the kernel are
+// added.
 func ControlMetrics(scheduler counter.List) []Metric {
 	return controlTable.withCounters(scheduler, schedulerMetric)
 }
 
-// Partition is what a control tells when it is asked.
+// Partition is the data of one scrape of a control.
 type Partition struct {
 	Status   *ecsv1.PartitionStatus
 	Snapshot *ecsv1.Snapshot // with alarms
@@ -95,8 +96,8 @@ type Partition struct {
 	Refused  map[string]uint64 // connections, by service
 }
 
-// ControlHandler serves the metrics of a control whose scheduler has these counters: read tells how things stand,
-// certified until when its certificate is good.
+// ControlHandler serves the metrics of a control whose scheduler has these counters. read returns the present data,
+// notAfter the end of the control's certificate.
 func ControlHandler(scheduler counter.List, read func() Partition, notAfter func() time.Time) http.Handler {
 	return handler(func(out chan<- prometheus.Metric) { emitPartition(out, scheduler, read()) }, notAfter)
 }
@@ -189,7 +190,7 @@ func emitScheduler(out chan<- prometheus.Metric, counters counter.List, s *ecsv1
 // latencyBuckets is how many edges the buckets have, from 1 µs by factors of 2: the last is at 67 s.
 const latencyBuckets = 27
 
-// emitLatency makes buckets of bars, whose edges hold those of the buckets.
+// emitLatency makes buckets from bars, whose edges include those of the buckets.
 func emitLatency(out chan<- prometheus.Metric, l *ecsv1.Latency) {
 	if l == nil {
 		return

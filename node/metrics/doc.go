@@ -1,17 +1,18 @@
-// Package metrics is what a control and a node tell Prometheus.
+// Package metrics serves the metrics of a control and of nodes to Prometheus.
 //
-// It stands for the monitoring of LHCb-EB §III.A and the counters of NIC-crossbar §3.1.4, for whoever has a monitoring
-// of their own: the control tells of the partition, its runs, its alarms, its scheduler and each node as it is seen
-// from there; each node tells its own counters and those of its links.
+// It stands for the monitoring of LHCb-EB §III.A and the counters of NIC-crossbar §3.1.4, for sites with a monitoring
+// system of their own. The control has metrics of the partition, its runs, its alarms, its scheduler and each node as
+// the control sees it; each node has those of its own counters and links.
 //
-// Nothing is kept here. A collector asks for a snapshot or a report when it is scraped, so that nothing is added to any
-// hot path and a metric says what the page says. Names follow from those of the counters: ru.bytes_written is
-// ringlet_ru_bytes_written_total, ru.barrier_us is ringlet_ru_barrier_seconds_total. docs/reference/metrics.md lists
-// counters and metrics; tests check this list, and that dashboards and alert rules name nothing else.
+// The package keeps nothing. A collector takes a snapshot or a report at each scrape, so that no hot path does more
+// work and a metric agrees with the page. Names follow from those of the counters, which docs/operating.md explains:
+// ru.bytes_written is ringlet_ru_bytes_written_total, ru.barrier_us is ringlet_ru_barrier_seconds_total.
+// docs/metrics.md lists all of them; a test checks that list, and that dashboards and alert rules use no other metrics.
 //
-// What the caller must do: give Node or Control a function that tells how things stand; it is called by whoever
-// scrapes, at the same time as others. Serve the handler where it does no harm: it is for everybody who reaches it.
+// The caller passes NodeHandler or ControlHandler a function that returns the present figures; each scrape calls it,
+// several possibly at a time. The handler serves every client that reaches it, so it belongs on a network that
+// strangers do not reach.
 //
-// What it does not promise: counters that outlive a run. They begin anew with each, as Prometheus knows of a counter
-// that falls.
+// It does not promise counters that outlive a run. They begin anew with each run, and Prometheus knows what to make of
+// a counter that falls.
 package metrics

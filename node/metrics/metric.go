@@ -23,7 +23,7 @@ const (
 	kindSummary   = "summary"
 )
 
-// Metric is one of those that are told.
+// Metric describes one metric.
 type Metric struct {
 	Name   string
 	Kind   string
@@ -31,7 +31,7 @@ type Metric struct {
 	Help   string
 }
 
-// metricTable are those of a process, each added where it is named.
+// metricTable is the metrics of a kind of process.
 type metricTable []Metric
 
 func (m *metricTable) add(name, kind, help string, labels ...string) *Metric {
@@ -45,7 +45,7 @@ func (m *metricTable) add(name, kind, help string, labels ...string) *Metric {
 	return &one
 }
 
-// withCounters adds the counters of a list and what every process tells.
+// withCounters adds the metrics of a list of counters and those of every process.
 func (m metricTable) withCounters(counters counter.List, of func(*counter.Counter) Metric) []Metric {
 	all := append(slices.Clone(m), *certificateEnd)
 	for i := range counters {
@@ -54,22 +54,22 @@ func (m metricTable) withCounters(counters counter.List, of func(*counter.Counte
 	return all
 }
 
-// desc describes a metric to Prometheus.
+// desc describes the metric to Prometheus.
 func (m *Metric) desc() *prometheus.Desc { return prometheus.NewDesc(m.Name, m.Help, m.Labels, nil) }
 
-// emit gives one value of it.
+// emit sends one value of the metric.
 func (m *Metric) emit(out chan<- prometheus.Metric, v float64, labels ...string) {
 	kind := prometheus.GaugeValue
 	if m.Kind == kindCounter {
 		kind = prometheus.CounterValue
 	}
-	// which fails where labels are not UTF-8
+	// NewConstMetric fails for labels that are not UTF-8
 	if one, err := prometheus.NewConstMetric(m.desc(), kind, v, labels...); err == nil {
 		out <- one
 	}
 }
 
-// boolValue is 1 for yes.
+// boolValue is 1 for true.
 func boolValue(yes bool) float64 {
 	if yes {
 		return 1
@@ -77,11 +77,11 @@ func boolValue(yes bool) float64 {
 	return 0
 }
 
-// sourcePrefix begins the names of the counters of live sources.
+// sourcePrefix is the prefix of the counters of live sources.
 const sourcePrefix = "ru.input_"
 
-// counterMetric is the metric of a counter of a node: ru.bytes_written is ringlet_ru_bytes_written_total. Of counters
-// by kind the rest of the name is the label: of live sources, their id. Times are in seconds.
+// counterMetric is the metric of a node's counter: ru.bytes_written is ringlet_ru_bytes_written_total. For counters by
+// kind the rest of the name is the label; for those of live sources, the label is the source id. Times are in seconds.
 func counterMetric(c *counter.Counter) Metric {
 	name, m := c.Name, Metric{Kind: kindCounter, Help: sentence(c.Help)}
 	by := ""
@@ -104,13 +104,13 @@ func counterMetric(c *counter.Counter) Metric {
 	return m
 }
 
-// sentence makes one of the words of a table.
+// sentence makes a sentence of a help text.
 func sentence(s string) string {
 	first, size := utf8.DecodeRuneInString(s)
 	return string(unicode.ToUpper(first)) + s[size:] + "."
 }
 
-// sanitizeName makes what a name may hold.
+// sanitizeName replaces characters that a metric's name may not have.
 func sanitizeName(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
@@ -120,21 +120,21 @@ func sanitizeName(s string) string {
 	}, s)
 }
 
-// certificateEnd is told by every process that has a certificate.
+// certificateEnd is a metric of every process with a certificate.
 var certificateEnd = new(metricTable).add("ringlet_certificate_end_timestamp_seconds", kindGauge,
 	"When the certificate of this process ends, in seconds since 1970. Warn a fortnight before.")
 
-// collector tells metrics when it is asked.
+// collector sends metrics when it is scraped.
 type collector func(out chan<- prometheus.Metric)
 
-// Describe says nothing beforehand: which counters there are is for those to say who count.
+// Describe describes no metrics beforehand, since the counters differ from report to report.
 func (collector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect tells them.
+// Collect sends the metrics.
 func (c collector) Collect(out chan<- prometheus.Metric) { c(out) }
 
-// handler serves what a collector tells, until when the certificate is good, and what Go and the kernel tell of this
-// process. certified is nil where there is no certificate.
+// handler serves the metrics of a collector, the end of the certificate, and those of Go and of the kernel for this
+// process. notAfter is nil if there is no certificate.
 func handler(c collector, notAfter func() time.Time) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collector(func(out chan<- prometheus.Metric) {
@@ -148,5 +148,5 @@ func handler(c collector, notAfter func() time.Time) http.Handler {
 		MaxRequestsInFlight: maxScrapes})
 }
 
-// maxScrapes is how many may scrape at a time; more are told to come back.
+// maxScrapes is how many scrapes may be under way; further ones get an error.
 const maxScrapes = 4

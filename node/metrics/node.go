@@ -42,7 +42,7 @@ var (
 		"Chunks of a peer that had been here before.", "peer")
 )
 
-// summaries are the histograms of a report, and what they are called here.
+// summaries are the histograms of a report with their metrics.
 var summaries = []struct {
 	histogram string
 	of        *Metric
@@ -63,7 +63,7 @@ var summaries = []struct {
 		"With debug.stamps: from when the kernel had a packet until it was taken in.")},
 }
 
-// NodeMetrics are those of a node with these counters; what Go and the kernel tell comes on top.
+// NodeMetrics are the metrics of a node with these counters; those of Go and of the kernel are added.
 func NodeMetrics(counters counter.List) []Metric {
 	return nodeTable.withCounters(counters, counterMetric)
 }
@@ -71,8 +71,8 @@ func NodeMetrics(counters counter.List) []Metric {
 // States of the component state machine that are stable.
 var stableStates = []string{"Offline", "NotReady", "Ready", "Running", "Paused", "Error"}
 
-// NodeHandler makes what serves the metrics of a node process with these counters: report tells how it stands,
-// certified until when its certificate is good.
+// NodeHandler makes the handler for the metrics of a node process with these counters, from a function that returns its
+// report. notAfter returns the end of the node's certificate.
 func NodeHandler(counters counter.List, notAfter func() time.Time) func(report func() *nodev1.Report) http.Handler {
 	return func(report func() *nodev1.Report) http.Handler {
 		return handler(func(out chan<- prometheus.Metric) { emitNode(out, counters, report()) }, notAfter)
@@ -115,7 +115,7 @@ func emitNode(out chan<- prometheus.Metric, counters counter.List, r *nodev1.Rep
 	}
 }
 
-// emitCounter tells a counter of a report, if it is there, or all those by kind that are.
+// emitCounter sends the value of a counter, if the report has it, or of all kinds of a counter by kind.
 func emitCounter(out chan<- prometheus.Metric, c *counter.Counter, report map[string]uint64) {
 	m, factor := counterMetric(c), 1.0
 	if c.Unit == counter.Micros {
@@ -134,7 +134,7 @@ func emitCounter(out chan<- prometheus.Metric, c *counter.Counter, report map[st
 	}
 }
 
-// emitSummary makes a summary of a histogram in µs.
+// emitSummary sends a summary of a histogram in µs.
 func emitSummary(out chan<- prometheus.Metric, of *Metric, encoded []byte) {
 	if len(encoded) == 0 {
 		return

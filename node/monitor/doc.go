@@ -1,7 +1,7 @@
-// Package monitor answers whoever watches over processes: /livez, /readyz and /metrics, over plain HTTP. It stands for
-// the founding documents' central monitoring (LHCb-EB §III.A) as orchestrators and Prometheus want it.
+// Package monitor serves process monitors: /livez, /readyz and /metrics, over plain HTTP. It stands for the founding
+// documents' central monitoring (LHCb-EB §III.A) in the form that orchestrators and Prometheus need.
 //
-// The caller says what alive and ready mean, binds an address, and calls Serve; the function it returns ends it. It
-// takes no commands and tells nothing but a state and figures: it needs no certificates, and belongs on a network that
-// strangers do not reach.
+// The caller says what alive and ready mean, binds an address, and calls Serve; the function that Serve returns ends
+// it. It accepts no commands and shows only a state and figures: it needs no certificates, and belongs on a network
+// that strangers do not reach.
 package monitor

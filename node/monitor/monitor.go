@@ -12,35 +12,36 @@ import (
 	"ringlet/internal/connlimit"
 )
 
-// requestTimeout bounds how long whoever monitors may take to ask, and how long the process may take to answer itself.
+// requestTimeout bounds how long a monitor may take to send its request, and how long this process may take to check
+// itself.
 const requestTimeout = 5 * time.Second
 
 const (
-	// idleTimeout is how long whoever monitors may keep a connection between two questions: Prometheus asks once a minute
-	// at the latest.
+	// idleTimeout is how long a monitor may keep a connection between two requests: Prometheus scrapes once a minute at
+	// the latest.
 	idleTimeout    = 2 * time.Minute
 	maxConns       = 64
 	maxHeaderBytes = 16 << 10
 )
 
-// Process is what can be asked.
+// Process is the checks that a monitor may request.
 type Process struct {
-	CheckLive      func(context.Context) error    // why it should be started anew; nil: it is well
+	CheckLive      func(context.Context) error    // why the process should be restarted; nil: it is alive
 	CheckReady     func() (state string, _ error) // its state, and why it cannot be used; nil: it can
 	MetricsHandler http.Handler                   // nil: there are none
 }
 
-// Serve answers at lis until the function that it returns is called.
+// Serve serves monitors at lis until the function that it returns is called.
 func Serve(lis net.Listener, p Process, log *slog.Logger) (end func()) {
 	server := &http.Server{
 		Handler:           p.Handler(),
 		ReadHeaderTimeout: requestTimeout,
 		ReadTimeout:       2 * requestTimeout,
-		WriteTimeout:      4 * requestTimeout, // the answer has to be found first
+		WriteTimeout:      4 * requestTimeout, // the handler must find the answer first
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ConnState:         connlimit.YieldBetweenRequests,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // of strangers who ask nonsense
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // errors of strangers' requests
 	}
 	gate := &connlimit.Gate{MaxTotal: maxConns, MaxPerHost: maxConns / 2}
 	guarded := connlimit.ListenWith(lis, gate, log.With("service", "monitor"))
@@ -53,12 +54,12 @@ func Serve(lis net.Listener, p Process, log *slog.Logger) (end func()) {
 		}
 	}()
 	return func() {
-		_ = server.Close() // it has nothing to lose
+		_ = server.Close() // no request is worth waiting for
 		<-served
 	}
 }
 
-// Handler answers what can be asked.
+// Handler handles the requests of monitors.
 func (p *Process) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, r *http.Request) {
@@ -76,7 +77,7 @@ func (p *Process) Handler() http.Handler {
 	return mux
 }
 
-// writeAnswer says in one line how it stands.
+// writeAnswer writes the state, or the error, in one line.
 func writeAnswer(w http.ResponseWriter, well string, err error) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
@@ -84,5 +85,5 @@ func writeAnswer(w http.ResponseWriter, well string, err error) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		well = err.Error()
 	}
-	_, _ = fmt.Fprintln(w, well) // who asked may have left
+	_, _ = fmt.Fprintln(w, well) // the client may have left
 }

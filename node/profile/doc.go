@@ -1,13 +1,12 @@
-// Package profile takes profiles of this process and serves them, those of other processes too, to whoever may see
-// them.
+// Package profile takes profiles of this process and serves them, and those of other processes, over HTTP.
 //
-// It stands for NIC-crossbar §3.1.4, timers on everything, at the last resort: where the counters do not
-// say what a processor is busy with. It is not net/http/pprof, which puts its pages on the default mux of every program
-// that imports it.
+// It stands for NIC-crossbar §3.1.4, timers on everything, as the last resort: when the counters do not say what a
+// processor is busy with. It is not net/http/pprof, which puts its pages on the default mux of every program that
+// imports it.
 //
-// What the caller must do: Take with a writer, for one profile; Handler for a page of them under /debug/pprof/, which
-// the caller lets nobody but an admin reach. `go tool pprof` reads what both write, `go tool trace` a trace.
+// The caller calls WriteProfile for one profile, and Handler for a page of profiles under /debug/pprof/, which only an
+// admin may reach. `go tool pprof` reads the profiles, `go tool trace` a trace.
 //
-// What it does not promise: that a profile is free. A cpu profile costs a percent or so while it is taken, a trace much
-// more; one of each is taken at a time, and whoever comes second is told.
+// It does not promise that a profile is free. A cpu profile costs some percent while it is taken, a trace much more;
+// only one of each is taken at a time, and a second request gets an error.
 package profile

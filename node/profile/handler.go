@@ -12,19 +12,19 @@ import (
 	"time"
 )
 
-// Path is where Handler's page is.
+// Path is the path of Handler's page.
 const Path = "/debug/pprof/"
 
-// Remotes reaches the processes that are not this one.
+// Remotes reaches the other processes.
 type Remotes interface {
-	// Names of them, as they are now.
+	// Names are their present names.
 	Names() []string
 	// Profile writes a profile of one of them.
 	Profile(ctx context.Context, w io.Writer, name, kind string, length time.Duration) error
 }
 
-// Handler serves the profiles of this process under Path, and those of others under Path + "node/NAME/"; others may be
-// nil.
+// Handler serves the profiles of this process under Path, and those of other processes under Path + "node/NAME/";
+// others may be nil.
 //
 //	/debug/pprof/heap                        of this process
 //	/debug/pprof/cpu?seconds=20
@@ -64,7 +64,7 @@ func splitNodePath(of string) (name, kind string, ok bool) {
 	return name, kind, ok && name != "" && kind != ""
 }
 
-// canonicalKind takes the name by which go tool pprof asks for a cpu profile as well.
+// canonicalKind also accepts the name by which go tool pprof requests a cpu profile.
 func canonicalKind(word string) string {
 	if word == "profile" {
 		return kindCPU
@@ -95,14 +95,14 @@ func (h *handler) profile(w http.ResponseWriter, r *http.Request, name, kind str
 	switch {
 	case err == nil:
 	case out.headerWritten:
-		panic(http.ErrAbortHandler) // the connection is cut, so that nobody takes half a profile for a whole one
+		panic(http.ErrAbortHandler) // cuts the connection, so that the client does not keep half a profile
 	case errors.Is(err, context.Canceled):
 	default:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	}
 }
 
-// fileName is what a profile is called where it is kept.
+// fileName is the file name of a downloaded profile.
 func fileName(name, kind string) string {
 	if name == "" {
 		name = "control"
@@ -113,8 +113,7 @@ func fileName(name, kind string) string {
 	return name + "." + kind + ".pprof"
 }
 
-// lazyWriter writes the head of the answer with the first byte of the profile: until then there may be an error to
-// tell.
+// lazyWriter writes the header with the first byte of the profile: until then the handler may send an error instead.
 type lazyWriter struct {
 	w             http.ResponseWriter
 	name          string
@@ -135,7 +134,7 @@ var indexPage = template.Must(template.New("").Parse(`<!DOCTYPE html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Profiles</title>
 <h1>Profiles</h1>
 <p>For <code>go tool pprof</code>, the trace for <code>go tool trace</code>. cpu and trace take ?seconds=,
-{{.Seconds}} unless told.</p>
+{{.Seconds}} by default.</p>
 {{range .Of}}<h2>{{.Name}}</h2><p>{{$of := .}}{{range $.Kinds}}<a href="{{$of.At}}{{.}}">{{.}}</a> {{end}}</p>
 {{end}}</html>
 `))
@@ -147,7 +146,7 @@ func writeIndex(w http.ResponseWriter, names []string) {
 		all = append(all, of{n, Path + "node/" + n + "/"})
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_ = indexPage.Execute(w, struct { // who has gone away misses nothing
+	_ = indexPage.Execute(w, struct { // a client that has left misses nothing
 		Seconds float64
 		Kinds   []string
 		Of      []of

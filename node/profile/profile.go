@@ -11,42 +11,42 @@ import (
 	"time"
 )
 
-// kinds that take time; the others are of a moment.
+// Kinds that take time; the others are snapshots.
 const (
 	kindCPU   = "cpu"
 	kindTrace = "trace"
 )
 
-// instantKinds are the profiles of a moment, by the names of runtime/pprof.
+// instantKinds are the profiles that are snapshots, by their names in runtime/pprof.
 var instantKinds = []string{"allocs", "block", "goroutine", "heap", "mutex", "threadcreate"}
 
-// profileKinds of profiles there are.
+// profileKinds are all kinds of profiles.
 func profileKinds() []string { return append([]string{kindCPU, kindTrace}, instantKinds...) }
 
-// maxLength is how long a profile may take: whoever asks may go away, and the process goes on paying.
+// maxLength bounds the time of a profile: the client may leave while the process goes on paying.
 const maxLength = 2 * time.Minute
 
-// defaultLength is how long a profile takes where nobody says.
+// defaultLength is the time of a profile if the request names none.
 const defaultLength = 10 * time.Second
 
-// A KindError asks for a profile that there is none of, or for too long.
+// A KindError requests a profile that does not exist, or that would take too long.
 type KindError struct{ Why string }
 
 func (e *KindError) Error() string { return e.Why }
 
-// checkRequest says what is wrong with a request for a profile: a *KindError, or nil.
+// checkRequest returns a *KindError if a request for a profile is wrong, or nil.
 func checkRequest(kind string, length time.Duration) error {
 	switch {
 	case !slices.Contains(profileKinds(), kind):
 		return &KindError{fmt.Sprintf("there is no profile %q: ask for one of %s", kind, strings.Join(profileKinds(), ", "))}
 	case length < 0 || length > maxLength:
-		return &KindError{fmt.Sprintf("a profile of %v is not to be had: ask for %v or less", length, maxLength)}
+		return &KindError{fmt.Sprintf("a profile cannot take %v: ask for %v or less", length, maxLength)}
 	}
 	return nil
 }
 
-// WriteProfile writes a profile of this process. One of a moment takes no time, whatever is asked; of the others 0
-// means defaultLength. ctx ends one early: what there is of it is written.
+// WriteProfile writes a profile of this process. length matters only for kinds that take time; 0 means defaultLength.
+// If ctx ends early, the profile so far is written.
 func WriteProfile(ctx context.Context, w io.Writer, kind string, length time.Duration) error {
 	if err := checkRequest(kind, length); err != nil {
 		return err

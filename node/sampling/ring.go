@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// Bounds of a question.
+// Bounds of a request.
 const (
 	MinInterval = time.Millisecond
 	MaxInterval = 10 * time.Second
-	// MaxSamples is how many are kept.
+	// MaxSamples is how many samples are kept.
 	MaxSamples = 2048
-	// maxColumns bounds what they take: 4 MiB.
+	// maxColumns bounds the memory of the samples: 4 MiB.
 	maxColumns = 256
 )
 
-// An Error says what is wrong with a question.
+// An Error says what is wrong with a request.
 type Error struct{ Field, Why string }
 
 func (e *Error) Error() string { return e.Field + ": " + e.Why }
 
-// CheckRequest says whether this may be sampled. 0 samples are as many as there will be.
+// CheckRequest says whether a request can be sampled. 0 samples mean no limit.
 func CheckRequest(interval time.Duration, samples, columns int) error {
 	switch {
 	case interval < MinInterval || interval > MaxInterval:
@@ -35,7 +35,7 @@ func CheckRequest(interval time.Duration, samples, columns int) error {
 	return nil
 }
 
-// Ring has the samples that nobody has taken yet.
+// Ring has the samples that were not drained yet.
 type Ring struct {
 	// immutable
 	interval   int64 // ns
@@ -45,13 +45,13 @@ type Ring struct {
 	nextDue        int64 // ns; 0 before the first
 	times          []int64
 	values         []uint64
-	samplesDrained uint64 // samples that were handed out or gave way
-	samplesTaken   uint64 // samples
+	samplesDrained uint64 // samples that were drained or overwritten
+	samplesTaken   uint64 // samples begun
 	overwritten    uint64
 	missedSamples  uint64
 }
 
-// New makes a ring for a question that Check has passed.
+// New makes a ring for a request that CheckRequest has passed.
 func New(interval time.Duration, samples, columns int) *Ring {
 	capacity := MaxSamples
 	if samples > 0 {
@@ -66,11 +66,11 @@ func New(interval time.Duration, samples, columns int) *Ring {
 	}
 }
 
-// NextDue is when the next sample is due, in ns by the clock that BeginSample is given; 0: at once.
+// NextDue is when the next sample is due, in ns by the clock of BeginSample's now; 0: at once.
 func (r *Ring) NextDue() int64 { return r.nextDue }
 
-// BeginSample gives the row that a sample's values belong into, valid until the next call of a method; nil where none
-// is due yet, or there are enough. at is when it is read, as its reader is to be told.
+// BeginSample returns the row for a sample's values, valid until the next call of a method; nil if no sample is due
+// yet, or all are done. at is the time that Drain returns for the sample.
 func (r *Ring) BeginSample(now, at int64) []uint64 {
 	if r.Done() || r.nextDue != 0 && now < r.nextDue {
 		return nil
@@ -91,10 +91,10 @@ func (r *Ring) BeginSample(now, at int64) []uint64 {
 	return r.values[i*r.columns : (i+1)*r.columns]
 }
 
-// Done says that as many were read as were asked for.
+// Done tells that the requested number of samples was taken.
 func (r *Ring) Done() bool { return r.maxSamples > 0 && r.samplesTaken >= r.maxSamples }
 
-// Drain appends up to max samples that were not taken before, the oldest first: when each was read, and its values.
+// Drain appends up to max samples that were not drained before, the oldest first: the time of each, and its values.
 func (r *Ring) Drain(at []int64, values []uint64, max int) ([]int64, []uint64) {
 	for ; r.samplesDrained < r.samplesTaken && max > 0; max-- {
 		i := int(r.samplesDrained % uint64(len(r.times)))
@@ -105,5 +105,5 @@ func (r *Ring) Drain(at []int64, values []uint64, max int) ([]int64, []uint64) {
 	return at, values
 }
 
-// Lost is how many samples in all gave way before they were taken, and how many were not read when they were due.
+// Lost is how many samples were overwritten before they were drained, and how many were not taken when they were due.
 func (r *Ring) Lost() (overwritten, late uint64) { return r.overwritten, r.missedSamples }

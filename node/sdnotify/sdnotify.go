@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Notifier speaks to a service manager. It may be used by several goroutines.
+// Notifier reports to a service manager. Several goroutines may use it.
 type Notifier struct {
 	conn             *net.UnixConn
-	watchdogInterval time.Duration // 0: nobody watches
+	watchdogInterval time.Duration // 0: the service manager expects no reports
 }
 
-// A usageError says that what the service manager left in the environment cannot be used.
+// A usageError says that a variable of the service manager cannot be used.
 type usageError struct {
 	Variable, Value string
 	Cause           error
@@ -26,23 +26,24 @@ func (e *usageError) Error() string {
 	return fmt.Sprintf("service manager: %s=%q: %v", e.Variable, e.Value, e.Cause)
 }
 
-// Unwrap gives what is wrong.
+// Unwrap returns what is wrong.
 func (e *usageError) Unwrap() error { return e.Cause }
 
-// Variables by which a service manager tells where it listens, how often it wants to hear, and from whom.
+// Variables of a service manager: its socket, how often it expects a report, and from which process.
 const (
 	socketVariable      = "NOTIFY_SOCKET"
 	watchdogVariable    = "WATCHDOG_USEC"
 	watchdogPIDVariable = "WATCHDOG_PID"
 )
 
-// Open takes the way to the service manager out of the environment; nil without an error where there is none.
+// Open reads the variables of the service manager and removes them from the environment; nil without an error if there
+// are none.
 func Open() (*Notifier, error) {
 	socket, usec, pid := popEnv(socketVariable), popEnv(watchdogVariable), popEnv(watchdogPIDVariable)
 	if socket == "" {
 		return nil, nil
 	}
-	// A leading @ stands for the abstract name space; package net reads it so.
+	// A leading @ means the abstract name space; package net reads it so.
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"})
 	if err != nil {
 		return nil, &usageError{socketVariable, socket, err}
@@ -53,7 +54,7 @@ func Open() (*Notifier, error) {
 	}
 	v, err := strconv.ParseInt(usec, 10, 64)
 	if err == nil && (v <= 0 || v > int64(24*time.Hour/time.Microsecond)) {
-		err = fmt.Errorf("no time between 1 µs and a day")
+		err = fmt.Errorf("not a time from 1 µs to a day")
 	}
 	if err != nil {
 		_ = conn.Close()
@@ -66,27 +67,26 @@ func Open() (*Notifier, error) {
 // popEnv reads a variable and removes it.
 func popEnv(name string) string {
 	v := os.Getenv(name)
-	_ = os.Unsetenv(name) // fails for no name of these
+	_ = os.Unsetenv(name) // cannot fail for these names
 	return v
 }
 
-// NotifyReady says that the process serves, with a line of status.
+// NotifyReady reports that the process serves, with a line of status.
 func (n *Notifier) NotifyReady(status string) { n.send("READY=1\nSTATUS=" + oneLine(status)) }
 
-// SetStatus tells a line for people.
+// SetStatus reports a line of status for people.
 func (n *Notifier) SetStatus(status string) { n.send("STATUS=" + oneLine(status)) }
 
-// NotifyStopping says that the process is about to end.
+// NotifyStopping reports that the process is about to end.
 func (n *Notifier) NotifyStopping(status string) { n.send("STOPPING=1\nSTATUS=" + oneLine(status)) }
 
-// ExtendTimeout asks the service manager, which has told the process to end, not to kill it before so long has passed
-// from now on.
+// ExtendTimeout asks the service manager, which has told the process to end, not to kill it within that time from now.
 func (n *Notifier) ExtendTimeout(by time.Duration) {
 	n.send("EXTEND_TIMEOUT_USEC=" + strconv.FormatInt(by.Microseconds(), 10))
 }
 
-// Watch says "alive" until ctx ends, whenever check has returned nil, three times within the time after which the
-// service manager loses its patience. Where nobody watches it returns at once.
+// Watch reports "alive" each time that check returns nil, until ctx ends: three times within the time-out of the
+// service manager. If that expects no reports, Watch returns at once.
 func (n *Notifier) Watch(ctx context.Context, check func(context.Context) error) {
 	if n == nil || n.watchdogInterval == 0 {
 		return
@@ -114,7 +114,7 @@ func (n *Notifier) Watch(ctx context.Context, check func(context.Context) error)
 	}
 }
 
-// Close gives the way up. Nothing can be told any more.
+// Close closes the socket. Later reports are lost.
 func (n *Notifier) Close() error {
 	if n == nil {
 		return nil
@@ -122,12 +122,12 @@ func (n *Notifier) Close() error {
 	return n.conn.Close()
 }
 
-// send tells one message. A service manager that does not listen is its own problem: the process goes on.
+// send sends one message. The process goes on if the service manager does not listen.
 func (n *Notifier) send(message string) {
 	if n != nil {
 		_, _ = n.conn.Write([]byte(message))
 	}
 }
 
-// oneLine keeps a status from being read as more than one assignment.
+// oneLine keeps a status from being read as several assignments.
 func oneLine(status string) string { return strings.ReplaceAll(status, "\n", " ") }

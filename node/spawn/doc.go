@@ -1,6 +1,6 @@
-// Package spawn starts the processes of nodes on this machine, and sees them end.
+// Package spawn starts the processes of nodes on this machine, and notices when they end.
 //
-// What the caller must do: Spawn, as often as it likes; Stop in the end, which waits for all of them.
+// The caller calls Spawn, as often as it likes, and Stop in the end, which waits for all processes.
 //
-// It does not promise that a process is ready: it joins the cluster when it is.
+// It does not promise that a process is ready: a node joins the cluster when it is.
 package spawn

@@ -14,21 +14,21 @@ import (
 	"ringlet/node/watchdog"
 )
 
-// Processes spawns nodes as processes of this machine. They die with their parent: the kernel sends them SIGTERM when
-// it is gone (Pdeathsig), and each ends by itself when the pipe it was given as standard input closes. One that does
-// not end then, whatever loop it is in, its own watch ends: see package watchdog.
+// Processes spawns nodes as processes of this machine. They die with their parent: the kernel then sends them SIGTERM
+// (Pdeathsig), and each ends by itself when the pipe at its standard input closes. The watchdog of a process ends it if
+// it hangs in a loop even so: see package watchdog.
 type Processes struct {
 	ProgramPath string // the program
 	Args        func(name, join string) []string
 	Env         []string  // added to this process's
-	Stderr      io.Writer // where their standard error goes
-	// WriteKeys writes a node's keys to its standard input, which then stays open: no key stands in a file. Nil: nothing
-	// is written.
+	Stderr      io.Writer // destination of their standard error
+	// WriteKeys writes a node's keys to its standard input, which then stays open, so that no key is in a file. Nil: no
+	// keys are written.
 	WriteKeys func(name string, stdin io.Writer) error
-	// PrepareCommand has the last word on a command before it starts. Nil: it is left as it is.
+	// PrepareCommand may change a command before it starts. Nil: no change.
 	PrepareCommand func(name string, cmd *exec.Cmd)
-	// EnterNamespace takes the thread that is about to start a process to where that is to live, a network namespace; the
-	// thread ends with the process. Nil: processes live where this one does.
+	// EnterNamespace moves the thread that is about to start a process into the process's network namespace; the thread
+	// ends with the process. Nil: the namespace of this process.
 	EnterNamespace func(name string) error
 
 	mu       sync.Mutex // guards what follows
@@ -41,7 +41,7 @@ type Processes struct {
 // killTimeout is how long a node may take to end after SIGTERM.
 const killTimeout = 3 * time.Second
 
-// Spawn starts a process per name. It may be called again, for others or for those that have ended.
+// Spawn starts a process per name. It may be called again, for other names or for processes that have ended.
 func (p *Processes) Spawn(names []string, join string, ended func(name, how string)) error {
 	for _, name := range names {
 		if err := p.start(name, join, ended); err != nil {
@@ -51,8 +51,8 @@ func (p *Processes) Spawn(names []string, join string, ended func(name, how stri
 	return nil
 }
 
-// start starts one process on a thread that lives as long as the process: the kernel's death signal is tied to the
-// thread.
+// start starts one process on a thread that lives as long as the process, since the kernel's death signal is tied to
+// the thread.
 func (p *Processes) start(name, join string, ended func(name, how string)) error {
 	in, input, err := os.Pipe()
 	if err != nil {
@@ -66,7 +66,7 @@ func (p *Processes) start(name, join string, ended func(name, how string)) error
 		p.PrepareCommand(name, cmd)
 	}
 	if p.WriteKeys != nil {
-		// A pipe holds 64 KiB, keys take two: nobody need be reading yet.
+		// A pipe holds 64 KiB, keys take two: the write does not wait for the child to read.
 		if err := p.WriteKeys(name, input); err != nil {
 			return errors.Join(err, in.Close(), input.Close())
 		}
@@ -101,8 +101,8 @@ func (p *Processes) start(name, join string, ended func(name, how string)) error
 	return <-started
 }
 
-// launch starts the command on the calling thread, which stays locked and so ends with its goroutine: it may have gone
-// elsewhere.
+// launch starts the command on the calling thread. The thread stays locked, and so ends with its goroutine, since it
+// may be in another namespace.
 func (p *Processes) launch(name string, cmd *exec.Cmd) error {
 	if p.EnterNamespace != nil {
 		if err := p.EnterNamespace(name); err != nil {
@@ -112,7 +112,7 @@ func (p *Processes) launch(name string, cmd *exec.Cmd) error {
 	return cmd.Start()
 }
 
-// EndedByWatchdog is how a process has ended that its own watch has ended.
+// EndedByWatchdog says how a process ended that its own watchdog has ended.
 var EndedByWatchdog = fmt.Sprintf("ended itself, since a loop in it stood still (exit code %d)", watchdog.ExitCode)
 
 // describeExit says how a process ended.
@@ -130,8 +130,8 @@ func describeExit(err error) string {
 	return fmt.Sprintf("ended with exit code %d", exit.ExitCode())
 }
 
-// Stop ends all processes, kills those that do not end by themselves, and waits for them. Their standard input closes
-// as well as when this process dies: no node waits for a run to let it go.
+// Stop ends all processes, kills those that do not end in time, and waits for them. It also closes their standard
+// inputs, as if this process had died: so no node waits for its withdrawal from a run.
 func (p *Processes) Stop() {
 	p.signalAll(syscall.SIGTERM)
 	p.closeInputs()
@@ -155,6 +155,6 @@ func (p *Processes) signalAll(s syscall.Signal) {
 	defer p.mu.Unlock()
 	p.stopping = true
 	for _, cmd := range p.running {
-		_ = cmd.Process.Signal(s) // it may have ended meanwhile
+		_ = cmd.Process.Signal(s) // the process may have ended meanwhile
 	}
 }

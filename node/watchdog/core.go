@@ -1,29 +1,29 @@
 package watchdog
 
-// tickResult is what is to be done after a tick.
+// tickResult is the result of a tick.
 type tickResult uint8
 
 const (
 	tickAlive   tickResult = iota
-	tickOrphan             // end: nobody wants it any more, and it has had its time to end
+	tickOrphan             // end: the process is no longer wanted, and has had its time to end
 	tickStalled            // end: a loop stands still
 )
 
-// core counts the ticks of the watch. It has no clock: a pause of the whole process is no tick.
+// core counts the ticks of the watchdog. It has no clock: while the whole process is stopped there are no ticks.
 type core struct {
 	stallTicks, endGraceTicks int // ticks
-	orphanTicks               int // since the parent is gone
+	orphanTicks               int // ticks since the parent is gone
 	loops                     []loopState
 }
 
-// loopState is one thing that is looked after.
+// loopState is the state of one loop's probe.
 type loopState struct {
-	probeNumber    uint64 // number of the look under way; 0: none
-	unchangedTicks int    // for which it has been
+	probeNumber    uint64 // number of the probe under way; 0: none
+	unchangedTicks int    // ticks for which it has been under way
 }
 
-// tick takes which look is under way of each thing, 0 for none, and whether the process is to end: its parent is gone,
-// or it was told so. which is the thing that stands still.
+// tick gets the number of the probe under way of each loop, 0 for none, and whether the process is to end: its parent
+// is gone, or its end was requested. which is the index of a loop that stands still.
 func (c *core) tick(under []uint64, gone bool) (v tickResult, which int) {
 	if gone {
 		if c.orphanTicks++; c.orphanTicks > c.endGraceTicks {

@@ -1,27 +1,26 @@
-// Package watchdog ends a process that does not end by itself: one whose parent is gone, and one of which a loop stands
-// still.
+// Package watchdog ends a process that does not end by itself: its parent is gone, or one of its loops stands still.
 //
-// It stands for a readout unit that went round in one loop for hours: it answered nothing, ignored the end of its run,
-// and stayed when the program that had started it was killed.
+// It exists because a readout unit once went round in one loop for hours: it answered no request, ignored the end of
+// its run, and stayed when the program that had started it was killed.
 //
 // # How it knows
 //
-// A watch on a thread of its own counts its own ticks, of a second each. At every tick it has each thing that it looks
-// after looked at, on another goroutine: a look takes the locks that the loops there hold while they work, and waits
-// for nothing else. A look that has not come back after 60 ticks says that a loop stands still. The time of day does
-// not count: whoever stops the whole process, or gives it no processor, stops the watch too.
+// The watchdog counts ticks of a second each on a thread of its own. At every tick it starts a probe of each loop, on
+// another goroutine, unless one is under way: the probe takes the locks that the loop holds while it works, and waits
+// for nothing else. If a probe does not return within 60 ticks, the loop stands still. The watchdog does not go by the
+// time of day: when the whole process is stopped, or gets no processor, the watchdog stops, too.
 //
 // # Core and shell
 //
-// core counts ticks, and says what to do. Watcher is its shell.
+// core counts ticks and decides. Watcher is its shell.
 //
 // # What the caller must do
 //
-// Whoever starts a process puts ChildEnv into its environment, and ends it in good order: with SIGTERM, by the kernel
-// (Pdeathsig). That process calls Start once; Watch for everything that is to be looked after.
+// The parent puts ChildEnv into the environment of a process that it starts, and ends the process in good order: with
+// SIGTERM, by the kernel (Pdeathsig). The process calls Start once, and AddLoop for every loop.
 //
 // # What it does not promise
 //
-// It does not see a loop that stands still without a lock that a look takes; nor one that waits, for a disk say: such
-// waits have bounds of their own.
+// It does not notice a loop that stands still without holding a lock that its probe takes, nor one that waits, for a
+// disk for example: such waits have bounds of their own.
 package watchdog

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The manual names these (docs/operating.md).
+// docs/operating.md names these.
 const (
-	// ExitCode is the exit code of a process that the watch has ended.
+	// ExitCode is the exit code of a process that the watchdog has ended.
 	ExitCode = 70
 	// StallTicks is how many ticks a loop may stand still.
 	StallTicks = 60
@@ -25,12 +25,12 @@ const (
 	defaultTickInterval = time.Second
 )
 
-// Config of a watch. The zero value is the one of the manual.
+// Config of a Watcher. The zero value is the one that docs/operating.md describes.
 type Config struct {
 	TickInterval           time.Duration // 0: a second
-	StallTicks, GraceTicks int           // ticks; 0: those above
+	StallTicks, GraceTicks int           // 0: the constants above
 	Out                    io.Writer     // nil: standard error
-	// ParentGone says that the parent is gone. Nil: orphaned says it.
+	// ParentGone tells that the parent is gone. Nil: isOrphaned.
 	ParentGone func() bool
 }
 
@@ -38,35 +38,35 @@ type Config struct {
 type Watcher struct {
 	cfg Config
 
-	endRequested atomic.Bool // to end at once
+	endRequested atomic.Bool // the process is to end at once
 
 	mu     sync.Mutex // guards the rest
 	names  []string
 	probes []*probe
 }
 
-// probe has one thing looked at again and again.
+// probe probes one loop again and again.
 type probe struct {
-	runningNumber atomic.Uint64 // number of the look under way; 0: none
+	runningNumber atomic.Uint64 // number of the probe under way; 0: none
 	request       chan struct{}
 }
 
-// parentPID is the process that has started this one, by what it put into the environment; 0: it put nothing there.
+// parentPID is the process that started this one, from ChildEnv; 0 without it.
 var parentPID = sync.OnceValue(func() int {
 	pid, _ := strconv.Atoi(os.Getenv(parentVariable))
-	_ = os.Unsetenv(parentVariable) // who is started by this process has another parent
+	_ = os.Unsetenv(parentVariable) // this process is another parent to its own children
 	return pid
 })
 
 const parentVariable = "RINGLET_PARENT"
 
-// ChildEnv is what whoever starts a process puts into its environment, so that it knows when its parent is gone.
+// ChildEnv is the environment variable by which a child knows its parent.
 func ChildEnv() string { return parentVariable + "=" + strconv.Itoa(os.Getpid()) }
 
-// isOrphaned says that the process which has started this one, and has put ChildEnv into its environment, is gone.
+// isOrphaned tells that the parent, which has set ChildEnv, is gone.
 func isOrphaned() bool { return parentPID() != 0 && os.Getppid() != parentPID() }
 
-// Start begins to watch. There is no end: it watches while the process ends, too.
+// Start starts a Watcher, which watches until the process has ended.
 func Start(cfg Config) *Watcher {
 	if cfg.TickInterval == 0 {
 		cfg.TickInterval = defaultTickInterval
@@ -89,8 +89,8 @@ func Start(cfg Config) *Watcher {
 	return d
 }
 
-// AddLoop has something looked after, by a function that takes the locks there and waits for nothing else. It is called
-// on one goroutine, once in a tick, and must bear that it is called at any time until the process ends.
+// AddLoop adds a loop, with a function that takes the loop's locks and waits for nothing else. One goroutine calls it,
+// once in a tick, at any time until the process ends.
 func (d *Watcher) AddLoop(name string, at func()) {
 	if d == nil {
 		return
@@ -109,15 +109,15 @@ func (d *Watcher) AddLoop(name string, at func()) {
 	d.names, d.probes = append(d.names, name), append(d.probes, l)
 }
 
-// RequestEnd says that somebody wants the process to end at once. If it has not after GraceTicks, it is ended, and
-// says what its goroutines were at.
+// RequestEnd requests the end of the process at once. If it has not ended after GraceTicks, the watchdog ends it, and
+// writes the stacks of its goroutines.
 func (d *Watcher) RequestEnd() {
 	if d != nil {
 		d.endRequested.Store(true)
 	}
 }
 
-// watchLoop is on a thread of its own, so that no other goroutine has to make way for it.
+// watchLoop runs on a thread of its own, so that it does not depend on other goroutines.
 func (d *Watcher) watchLoop() {
 	runtime.LockOSThread()
 	c := core{stallTicks: d.cfg.StallTicks, endGraceTicks: d.cfg.GraceTicks}
@@ -142,13 +142,13 @@ func (d *Watcher) watchLoop() {
 			d.mu.Lock()
 			name := d.names[which]
 			d.mu.Unlock()
-			d.endProcess(fmt.Sprintf("%s stands still: nothing of it has answered for %v of this process's own time. The "+
-				"process ends itself, so that others can go on; what its goroutines were at is below, for a report of this "+
+			d.endProcess(fmt.Sprintf("%s stands still: it has not answered for %v of this process's own time. The "+
+				"process ends itself, so that others can go on; the stacks of its goroutines are below, for a report of this "+
 				"fault", name, time.Duration(d.cfg.StallTicks)*d.cfg.TickInterval), true)
 		case tickOrphan:
 			if d.endRequested.Load() {
-				d.endProcess(fmt.Sprintf("the process was told twice to end, and did not within %v: it ends itself; what its "+
-					"goroutines were at is below, for a report of this fault", time.Duration(d.cfg.GraceTicks)*d.cfg.TickInterval),
+				d.endProcess(fmt.Sprintf("the process was told twice to end, and did not within %v: it ends itself; the stacks "+
+					"of its goroutines are below, for a report of this fault", time.Duration(d.cfg.GraceTicks)*d.cfg.TickInterval),
 					true)
 			}
 			d.endProcess(fmt.Sprintf("the process that started this one is gone, and this one did not end within %v: it ends "+
@@ -158,16 +158,14 @@ func (d *Watcher) watchLoop() {
 	}
 }
 
-// lastWordsSeconds bounds how long the process may take to say why it ends, in s of the processor's time and of the
-// clock.
+// lastWordsSeconds bounds how long the process may take to write why it ends, in s of processor time and of the clock.
 const lastWordsSeconds = 5
 
-// maxStackBytes bounds what is told of goroutines, in bytes.
+// maxStackBytes bounds the stacks that are written, in bytes.
 const maxStackBytes = 256 << 10
 
-// endProcess says why, and ends the process. The last words may hang: to see the goroutines means to stop them, and
-// nobody may read what is said. So the kernel kills a process that then goes round in a loop, and a timer one that
-// waits.
+// endProcess writes why, and ends the process. The write may hang: reading the stacks stops all goroutines, and the
+// output may have no reader. So the kernel kills a process that then loops, and a timer ends one that waits.
 func (d *Watcher) endProcess(why string, stacks bool) {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) == nil {
