@@ -127,7 +127,7 @@ type Builder struct {
 
 	reportMu sync.Mutex // held while results are reported
 
-	mu                 sync.Mutex       // guards what follows
+	mu                 sync.Mutex       // guards the fields below
 	asm                *Assembler       // the finisher also reads complete slots of it without mu
 	completedSlots     []SlotProgress   // complete regions and MEPs that the finisher has not taken yet
 	completedAt        time.Time        // when the last of them became complete

@@ -17,7 +17,7 @@ type BuilderStats struct {
 	SuspendedTime    time.Duration   `count:"suspended_us" help:"time suspended on purpose"`
 	SinkTime         time.Duration   `count:"sink_us" help:"time in the output; 0 where everything is thrown away"`
 	FlushTime        time.Duration   `count:"flush_us" help:"time making the output safe, where outcomes wait for that"`
-	UnreportedMEPs   int             `count:"unsafe" kind:"level" help:"MEPs in the output that the scheduler has not been told of"`
+	UnreportedMEPs   int             `count:"unsafe" kind:"level" help:"MEPs in the output that were not reported to the scheduler yet"`
 	RejectedMessages uint64          `count:"rejected" help:"sizes and placements that do not parse, come from a stranger, or too late"`
 	Slots            shmem.SlotStats `count:"slots_"`
 }

@@ -425,7 +425,7 @@ func (t *headerTables) writeHeader(memory []byte, places []mfpPlace) error {
 }
 
 // offerToTap offers a built MEP to the viewers, if one of them is due. It is called before the sink has the MEP:
-// afterwards the slot may belong to a reader.
+// afterwards the slot may have another owner.
 func (f *finisher) offerToTap(due bool, at time.Time, m sink.Meta, read []byte) {
 	if !due {
 		f.cfg.Tap.Skip(m.Events)

@@ -167,7 +167,7 @@ func (b *Builder) returnSlots(batch []MEPResult, refs []shmem.Ref) error {
 	for i := range batch {
 		slot := int(batch[i].Slot)
 		if err := errors.Join(back(slot), b.cfg.Slots.Offer(slot)); err != nil {
-			return fmt.Errorf("discarding what is in slot %d: %w", slot, err)
+			return fmt.Errorf("discarding the MEP in slot %d: %w", slot, err)
 		}
 	}
 	b.reportMu.Lock() // taken before the slots count as free, for Reset

@@ -25,7 +25,7 @@ type builder struct {
 	feedback atomic.Pointer[feedbackSender]      // of the last run
 	conn     atomic.Pointer[feedbackSender]      // the same as feedback, while it is attached
 
-	mu           sync.Mutex // guards what follows
+	mu           sync.Mutex // guards the fields below
 	absencesSeen int        // in this run
 }
 

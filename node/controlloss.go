@@ -146,7 +146,7 @@ func (n *orphanage) exclude() {
 	readout, _ := s.cfg.LossPoliciesInRun()
 	_, builder := s.cfg.LossPolicies()
 	for _, name := range lostUnits(reg.GetRus(), readout, func(ru int) bool { return s.isExpendable(s.ruRanks[ru]) }) {
-		n.log.Warn("a readout unit is lost, and the run tolerates it: what it has is missing", "readout", name)
+		n.log.Warn("a readout unit is lost, and the run tolerates it: its parts are missing", "readout", name)
 		if err := server.ExcludeRU(name); err != nil {
 			n.log.Error("cannot exclude a lost readout unit, so the drain waits for it", "readout", name, "err", err)
 		}

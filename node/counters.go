@@ -85,14 +85,14 @@ type sessionCounters struct {
 	BadSignals    atomic.Uint64 `help:"signals that no unit here could use"`
 	WritesRefused atomic.Uint64 `help:"writes of peers that the export table does not allow"`
 	WritesLate    atomic.Uint64 `help:"writes of readout units that the scheduler had reported as gone"`
-	Malformed     atomic.Uint64 `help:"datagrams that were not understood, as logged"`
+	Malformed     atomic.Uint64 `help:"datagrams that could not be decoded, as logged"`
 	LinksDown     atomic.Uint64 `help:"links that failed or were closed by the peer"`
 }
 
 // callCounters count the calls that the node service and the scheduler's host refused since the process began.
 type callCounters struct {
 	CallsRefused uint64 `help:"calls whose certificate does not allow them, since the process began"`
-	CallsFenced  uint64 `help:"calls of a control whose term is over, since the process began"`
+	CallsFenced  uint64 `help:"calls of a control that another one has replaced, since the process began"`
 }
 
 var (

@@ -34,10 +34,10 @@ type decisions struct {
 	sender   atomic.Pointer[decision.Sender] // of the builder unit here
 	reporter atomic.Pointer[triggerReporter] // of the readout unit here
 
-	mu   sync.Mutex       // guards what follows
+	mu   sync.Mutex       // guards the fields below
 	open decision.Message // first message of the decision unit; Kind 0: none yet
 
-	reading sync.Mutex       // guards what follows; held while the decision unit is answered, which never waits
+	reading sync.Mutex       // guards the fields below; held while the decision unit is answered, which never waits
 	reader  *decision.Reader // of the readout unit here; nil: there is none, or no run yet
 }
 

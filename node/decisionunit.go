@@ -22,7 +22,7 @@ type decisionUnit struct {
 
 	unit atomic.Pointer[decision.Unit] // of the last run, until the next begins
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	outlets []outlet   // of this run
 }
 

@@ -21,7 +21,7 @@ import (
 
 // losses are the peers that a session has lost while its run goes on.
 type losses struct {
-	mu      sync.Mutex   // guards what follows
+	mu      sync.Mutex   // guards the fields below
 	links   []int        // ranks to which the link is down
 	vacated map[int]bool // ranks that the scheduler has reported as gone: another process may take them
 	absent  map[int]bool // readout units, by index, that the scheduler has reported as gone from this run

@@ -24,7 +24,7 @@ func (n *process) notifyManager(ctx context.Context, members *cluster.Cluster) (
 	}
 }
 
-var errStuck = errors.New("the node does not answer itself: a lock is held that should not be")
+var errStuck = errors.New("the node does not answer its own check: a goroutine holds a lock for too long")
 
 // checkAlive checks that the state machine, the session and, if there is one, the cluster membership answer. A node in
 // Error is alive: it waits for a recover command.

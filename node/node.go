@@ -96,7 +96,7 @@ type process struct {
 	recovery        runRecovery                     // recovers the files of earlier runs
 	limits          limitsCache                     // of the machine
 
-	mu             sync.Mutex             // guards what follows
+	mu             sync.Mutex             // guards the fields below
 	currentRequest *nodev1.CommandRequest // request of the present transition
 	session        *session
 	discardRun     bool           // the present stop abandons the run

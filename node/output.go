@@ -51,7 +51,7 @@ type output struct {
 
 	finishing sync.Mutex // held while the sink is finished
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	writes *runOutput // of the last run; nil before the first
 	result sink.Result
 }

@@ -38,7 +38,7 @@ type readout struct {
 
 	badInputReported atomic.Bool // to the state machine, in this run
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	arenas  [][]byte   // memory of its data, used by one run after the other
 	pending error      // writes of the last run are still under way, so their memory cannot be used again
 }

@@ -13,7 +13,7 @@ import (
 // written there: how long that takes depends on what was left. One pass at a time is at work. The end of the node may
 // end a pass at any point; the next run begins it again. Its methods may be called from any goroutine.
 type runRecovery struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the pass is over; nil before the first
 	closed bool

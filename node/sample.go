@@ -56,7 +56,7 @@ type sampler struct {
 	bytesBySegment []uint64     // by segment
 	slowCounters   map[string]uint64
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	ring *sampling.Ring
 }
 

@@ -32,7 +32,7 @@ type session struct {
 	// reports and the links' receivers never wait for starting.
 	starting sync.Mutex
 
-	mu       sync.Mutex        // guards what follows
+	mu       sync.Mutex        // guards the fields below
 	baseline map[string]uint64 // lasting counters at the beginning of the run
 }
 

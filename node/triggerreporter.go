@@ -14,7 +14,7 @@ type triggerReporter struct {
 	stop   context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu             sync.Mutex // guards what follows
+	mu             sync.Mutex // guards the fields below
 	epoch          uint8
 	connected      bool   // the decision unit is there
 	triggeredBelow uint64 // events below are triggered

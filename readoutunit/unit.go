@@ -113,7 +113,7 @@ type Unit struct {
 	sourceTime, bufferWait stopwatch.Stopwatch               // of the reader
 	waits                  [WaitLink + 1]stopwatch.Stopwatch // of the conductor
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	changed *sync.Cond // the core may have an action for a goroutine that waits, or ctx is over
 	freed   *sync.Cond // the buffers that the reader waits for are free, or ctx is over
 	core    *Core

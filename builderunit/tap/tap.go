@@ -42,7 +42,7 @@ type Tap struct {
 
 	began time.Time // immutable
 
-	offerMu sync.Mutex // guards what follows, the pickers of viewers, and changes of viewers
+	offerMu sync.Mutex // guards the fields below, the pickers of viewers, and changes of viewers
 	packet  selection.Packet
 	copies  []copiedEvent // events of the present MEP, for all viewers
 }
@@ -60,7 +60,7 @@ type counters struct{ queued, dropped, unreadable atomic.Uint64 }
 // Stats are the counters of a Tap.
 type Stats struct {
 	Viewers        int    `kind:"level" help:"viewers that look at built events now"`
-	ShownEvents    uint64 `count:"events" help:"built events that were shown to viewers, each to each"`
+	ShownEvents    uint64 `count:"events" help:"built events that were shown to viewers, counted once for each viewer"`
 	DroppedEvents  uint64 `count:"dropped" help:"built events that a viewer did not get since its queue was full"`
 	UnreadableMEPs uint64 `count:"unreadable" help:"MEPs that could not be read for viewers"`
 }

@@ -24,7 +24,7 @@ type watchedFiles struct {
 
 	renewals, failures atomic.Uint64
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	lastCheck time.Time
 	stamps    [4]fileStamp // of the files as last read, or tried
 	loadErr   error        // why the present files are not used; nil: they are

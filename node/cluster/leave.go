@@ -39,7 +39,7 @@ func (c *Cluster) announceLeave() {
 	for _, m := range others {
 		sending.Go(func() {
 			if err := c.list.SendReliable(memberlistNode(m), notice); err != nil {
-				c.log.Debug("leaving: not told", "member", m.Name, "err", err)
+				c.log.Debug("leaving: a member could not be notified", "member", m.Name, "err", err)
 				c.onLeaveAck(m.Name)
 			}
 		})
@@ -47,7 +47,7 @@ func (c *Cluster) announceLeave() {
 	select {
 	case <-acked:
 	case <-deadline:
-		c.log.Debug("leaving: not everyone answered")
+		c.log.Debug("leaving: not every member has acknowledged it")
 	}
 	// A send ends within Timing.StreamTimeout. No goroutine of this package may run on after Close.
 	sending.Wait()

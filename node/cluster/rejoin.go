@@ -12,8 +12,8 @@ const (
 	// strainedInterval is the time between two joins of a node that gets few answers although the last join found it
 	// listed.
 	strainedInterval = 10 * time.Second
-	// strainedScore is memberlist's health score from which several messages in a row were not answered: 0 is well, 7 the
-	// worst. A busy member may miss one answer.
+	// strainedScore is memberlist's health score from which more than one probe went unanswered: 0 is well, 7 the worst.
+	// A busy member may miss one answer.
 	strainedScore = 2
 	// confirmTries is how often a node that others have given up checks at once whether they list it again.
 	confirmTries = 5

@@ -31,7 +31,7 @@ type Processes struct {
 	// ends with the process. Nil: the namespace of this process.
 	EnterNamespace func(name string) error
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	running  map[string]*exec.Cmd
 	stopping bool
 	stdins   []*os.File // writing ends of their standard inputs

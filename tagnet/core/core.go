@@ -28,7 +28,7 @@ type Core struct {
 	next                 uint64   // sequence number of the next notice
 	mark                 Notice   // state, watermark and next cycle as of the newest notice, without its news
 	absenceNotices       []uint64 // sequence number of the notice of each absence
-	statePublished       State    // state that builder units knew when Ready last acknowledged their entries
+	statePublished       State    // state at the last Ready
 	withdrawalsPublished int
 	cutsPublished        uint64 // MEP up to which cuts were published
 	releasedPublished    uint64 // MEPs released, without those held up, at the last notice for readout units
