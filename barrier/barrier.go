@@ -8,27 +8,25 @@ import (
 	"time"
 )
 
-// Signaler sends a small payload to a rank: reliably, exactly as given, without
-// blocking (it queues or fails) and without keeping the payload after it
-// returned. It may call Deliver of this or another barrier before it returns.
+// Signaler sends a small payload to a rank: reliably, exactly as given, without blocking (it queues or fails) and
+// without keeping the payload after it returned. It may call Deliver of this or another barrier before it returns.
 type Signaler interface {
 	Signal(to int, payload []byte) error
 }
 
-// defaultInquiryDuration is the grace where Options leave it zero: far above the round
-// trips of an inquiry (2⌈log₂N⌉ hops of about 0.1 ms each), far below
-// the time in which a run has to end after the loss of a node (10 s).
+// defaultInquiryDuration is the default of Options.InquiryDuration: far above the round trips of an inquiry (2⌈log₂N⌉
+// hops of about 0.1 ms each), far below the time in which a run must end after the loss of a node (10 s).
 const defaultInquiryDuration = 500 * time.Millisecond
 
 // Options of a Barrier.
 type Options struct {
-	// Timeout is how long Enter waits before it asks who is missing. Zero: it
-	// waits until its context ends, and never asks.
+	// Timeout is how long Enter waits before it asks which ranks are missing. Zero: it waits until its context ends, and
+	// never asks.
 	Timeout time.Duration
-	// Slack is how many epochs a rank may have entered that others have not, beyond the one it waits in: Enter of epoch
-	// e then blocks until every rank has entered e−Slack. All ranks must have the same.
+	// Slack is how many epochs a rank may have entered beyond the slowest rank, in addition to the one it waits in: Enter
+	// of epoch e blocks until every rank has entered e−Slack. All ranks must have the same Slack.
 	Slack int
-	// InquiryDuration is how long the inquiry then collects answers. Zero: defaultInquiryDuration.
+	// InquiryDuration is how long an inquiry collects answers after the time-out. Zero: defaultInquiryDuration.
 	InquiryDuration time.Duration
 }
 
@@ -36,30 +34,29 @@ type Options struct {
 type Stats struct {
 	Counters
 	Malformed  uint64 `help:"payloads that are no barrier message"`
-	Spoofed    uint64 `help:"messages whose sender is not the rank they came from"`
+	Spoofed    uint64 `help:"messages that name another sender than the rank they came from"`
 	AfterClose uint64 `help:"payloads that came after the barrier was closed"`
-	Timeouts   uint64 `help:"inquiries begun: somebody did not enter in time"`
-	SendFailed uint64 `help:"messages that the link did not take"`
+	Timeouts   uint64 `help:"inquiries begun: a rank did not enter in time"`
+	SendFailed uint64 `help:"messages that the link refused to send"`
 }
 
-// Barrier is the shell around a Core: it blocks the goroutine in Enter, sends
-// what the core wants sent, and keeps the time. It has no goroutine of its own.
+// Barrier is the shell around a Core: it blocks the goroutine in Enter, sends the core's messages, and keeps the time.
+// It has no goroutine of its own.
 //
-// Way of a message, on the goroutine that calls Deliver: parse, step the core,
-// wake Enter if released, send what the step asks for. One goroutine sends at a
-// time; whoever finds it sending leaves its messages in the queue to it. So a
-// Signaler may call Deliver directly, and the depth of calls stays bounded.
-// Nothing is allocated per epoch.
+// A message is handled by the goroutine that calls Deliver: it parses the message, steps the core, sends the messages
+// that the step has queued, and wakes Enter if released. One goroutine sends at a time; another one leaves its messages
+// in the queue to it. So a Signaler may call Deliver directly, and the depth of calls stays bounded. Nothing is
+// allocated per epoch.
 type Barrier struct {
 	// Immutable after New.
 	signaler        Signaler
 	timeout         time.Duration
 	inquiryDuration time.Duration
 	rank            int
-	initialRanks    int // in the beginning
+	initialRanks    int // before the first change of members
 	kind            Kind
-	clockStart      time.Time     // where the core's clock begins
-	wake            chan struct{} // capacity 1: a hint to look at the state again
+	clockStart      time.Time     // zero of the core's clock
+	wake            chan struct{} // capacity 1: makes Enter look at the state again
 	done            chan struct{} // closed by Close
 
 	// Owned by the goroutine inside Enter.
@@ -70,29 +67,29 @@ type Barrier struct {
 
 	mu           sync.Mutex
 	epochs       openEpochs // guarded by mu
-	actions      Actions    // guarded by mu; Send is the queue of messages to be sent
-	sentCount    int        // guarded by mu; how many of acts.Send are sent
+	actions      Actions    // guarded by mu; Send is the queue of messages
+	sentCount    int        // guarded by mu; how many of actions.Send are sent
 	sending      bool       // guarded by mu
 	inEnter      bool       // guarded by mu
 	closed       bool       // guarded by mu
-	awaitedEpoch uint64     // guarded by mu; the epoch that Enter waits for, if open
-	awaiting     bool       // guarded by mu; there is one
-	enterGaveUp  bool       // guarded by mu; an Enter gave up, waiting for until
+	awaitedEpoch uint64     // guarded by mu; the epoch that Enter waits for, if awaiting
+	awaiting     bool       // guarded by mu; Enter waits for an epoch
+	enterGaveUp  bool       // guarded by mu; the last Enter gave up waiting for awaitedEpoch
 	firstSendErr error      // guarded by mu; the first *sendError
-	stats        Stats      // guarded by mu; without the core's part
+	stats        Stats      // guarded by mu; without the core's counters
 	offered      uint32     // guarded by mu
 
-	// who takes part: see generations.go; guarded by mu
-	generation         uint64 // number of the present one
-	members            []int  // rank at each index; nil: every rank has that of its number
-	dissolved          bool   // nobody waits in it any more
-	changeCount        uint64 // so many changes are known
+	// members of the barrier: see generations.go; guarded by mu
+	generation         uint64 // number of the present generation
+	members            []int  // rank at each index; nil: index and rank are equal
+	dissolved          bool   // no rank waits in this generation any longer
+	changeCount        uint64 // number of changes known
 	pendingGenerations []generation
 	earlyMessages      []earlyMessage
-	queuedWithRanks    int // messages in the queue that have ranks for indices
+	queuedWithRanks    int // messages in the queue with ranks instead of indices
 }
 
-// New returns the shell around core, which it owns from now on.
+// New returns a shell around core and takes the core over.
 func New(core *Core, signaler Signaler, opts Options) *Barrier {
 	if opts.InquiryDuration == 0 {
 		opts.InquiryDuration = defaultInquiryDuration
@@ -119,16 +116,15 @@ func New(core *Core, signaler Signaler, opts Options) *Barrier {
 // e−Slack. It returns the epoch and how long it was blocked. For kind None, for N = 1, and in the first Slack epochs it
 // returns at once.
 //
-// Errors: the context's (wrapped, with its cause), *TimeoutError, *sendError,
-// errBusy, ErrClosed. After the context's or a *TimeoutError the rank is still
-// inside the epoch, and Enter called again goes on waiting there.
+// Errors: the context's (wrapped, with its cause), *TimeoutError, *sendError, errBusy, ErrClosed. After the context's
+// or a *TimeoutError the rank is still inside the epoch, and the next Enter goes on waiting there.
 func (b *Barrier) Enter(ctx context.Context) (epoch uint64, wait time.Duration, err error) {
 	return b.enterAndWait(ctx, false)
 }
 
-// Finish blocks until every rank has entered all epochs that this one has entered: with slack Enter leaves the last
-// ones open. It tells who held those, in their order; of a generation that is no more it tells nothing. It is called
-// instead of a further Enter, and its errors are the same.
+// Finish blocks until every rank has entered all epochs that this rank has entered; with slack Enter leaves the last
+// ones open. It returns the stragglers of those epochs, in order, and none if the generation is dissolved. Call it
+// instead of a further Enter; its errors are the same.
 func (b *Barrier) Finish(ctx context.Context) ([]Straggler, error) {
 	for range b.epochs.cores {
 		if _, _, err := b.enterAndWait(ctx, true); err != nil {
@@ -147,7 +143,7 @@ func (b *Barrier) Finish(ctx context.Context) ([]Straggler, error) {
 	return last, nil
 }
 
-// enterAndWait enters the next epoch, unless all is to be finished, and waits for the one that is due then.
+// enterAndWait enters the next epoch, unless finish is true, and waits for the epoch that is then due.
 func (b *Barrier) enterAndWait(ctx context.Context, finish bool) (epoch uint64, wait time.Duration, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, 0, fmt.Errorf("rank %d does not enter the barrier: %w", b.rank, context.Cause(ctx))
@@ -167,12 +163,11 @@ func (b *Barrier) enterAndWait(ctx context.Context, finish bool) (epoch uint64, 
 	return epoch, wait, err
 }
 
-// now is the core's clock. It is read under mu, so that it never goes back from
-// step to step.
+// now is the core's clock, µs. It is read under mu, so that it never goes back from step to step.
 func (b *Barrier) now() int64 { return time.Since(b.clockStart).Microseconds() }
 
-// beginEpoch enters an epoch, unless an earlier Enter has done so or all is to be finished, and sends. It reports
-// whether there is nothing to wait for.
+// beginEpoch enters an epoch and sends, unless an earlier Enter has entered it, or finish is true. It reports whether
+// there is nothing to wait for.
 func (b *Barrier) beginEpoch(finish bool) (epoch uint64, over bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -203,11 +198,11 @@ func (b *Barrier) beginEpoch(finish bool) (epoch uint64, over bool, err error) {
 	return epoch, b.waitOver(), b.firstSendErr
 }
 
-// waitOver reports whether Enter has nothing to wait for any more. mu is held.
+// waitOver reports whether Enter has nothing left to wait for. The caller holds mu.
 func (b *Barrier) waitOver() bool { return !b.awaiting || b.epochs.isReleased(b.awaitedEpoch) }
 
-// endWait remembers an epoch that Enter has not met the end of: a release that
-// comes before the next Enter must not make that one enter the epoch after.
+// endWait notes whether Enter gave up. Then the next Enter waits for the same epoch, even if it has been released
+// meanwhile, and does not enter another one.
 func (b *Barrier) endWait(err error) {
 	b.timer.Stop()
 	b.mu.Lock()
@@ -216,7 +211,7 @@ func (b *Barrier) endWait(err error) {
 	b.mu.Unlock()
 }
 
-// await blocks until the epoch was left or cannot be waited for any longer.
+// await blocks until the rank has left the epoch, or an error ends the wait.
 func (b *Barrier) await(ctx context.Context, start time.Time) error {
 	if b.timeout > 0 {
 		b.timer.Reset(b.timeout)
@@ -233,7 +228,7 @@ func (b *Barrier) await(ctx context.Context, start time.Time) error {
 		case <-b.timer.C:
 			expired = true
 		}
-		// A release that came with the rest is worth more than the rest.
+		// A release that came at the same time has precedence.
 		if released, err := b.checkState(); released || err != nil {
 			return err
 		}
@@ -256,7 +251,7 @@ func (b *Barrier) checkState() (released bool, err error) {
 	return b.waitOver(), b.firstSendErr
 }
 
-// startInquiry begins the inquiry.
+// startInquiry asks which ranks are missing.
 func (b *Barrier) startInquiry() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -265,7 +260,7 @@ func (b *Barrier) startInquiry() {
 	b.flush()
 }
 
-// concludeInquiry ends it, unless the release came since await looked.
+// concludeInquiry returns the result, unless the release has come since await looked.
 func (b *Barrier) concludeInquiry(start time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -282,9 +277,8 @@ func (b *Barrier) concludeInquiry(start time.Time) error {
 	}
 }
 
-// Deliver takes the payload of a barrier signal that came from the given rank.
-// It never blocks, as far as the Signaler does not. Errors: *formatError,
-// *messageError, ErrClosed; each is counted, and none has changed anything.
+// Deliver takes the payload of a barrier signal from the given rank. It never blocks, if the Signaler does not. Errors:
+// *formatError, *messageError, ErrClosed; each is counted, and the message has then changed nothing.
 func (b *Barrier) Deliver(from int, payload []byte) error {
 	m, err := parseMessage(payload)
 	b.mu.Lock()
@@ -313,7 +307,7 @@ func (b *Barrier) Deliver(from int, payload []byte) error {
 		return nil
 	case number > b.generation:
 		return b.epochs.cores[0].refuse(m, errImpossibleEpoch,
-			"its generation has not begun here, and too much of it is kept already")
+			"its generation has not begun here, and too many early messages are already kept")
 	case number < b.generation, b.dissolved:
 		b.epochs.cores[0].counters.Late++
 		return nil
@@ -324,17 +318,16 @@ func (b *Barrier) Deliver(from int, payload []byte) error {
 	if err := b.epochs.receive(m, b.now(), &b.actions); err != nil {
 		return err
 	}
-	released := b.actions.Released && m.Epoch == b.awaitedEpoch // by others nobody need be woken
+	released := b.actions.Released && m.Epoch == b.awaitedEpoch // other epochs need wake no goroutine
 	b.flush()
 	if released {
-		// Only now: what this rank sends in the next phase must not be queued before the release of others.
+		// After flush: this rank must not queue messages of the next phase before it has released the others.
 		b.signalWake()
 	}
 	return nil
 }
 
-// flush sends the queue. The caller holds mu and holds it again afterwards; it
-// is free while the Signaler runs.
+// flush sends the queue. The caller holds mu; flush unlocks it while the Signaler runs.
 func (b *Barrier) flush() {
 	b.addressQueued()
 	if b.sending {
@@ -357,8 +350,8 @@ func (b *Barrier) flush() {
 	b.sending = false
 }
 
-// sendFailed ends the epoch for a lost arrival or release. A lost query or reply
-// is as good as a rank that does not answer, which the inquiry knows.
+// sendFailed makes Enter fail after a lost arrival or release. A lost query or reply is like a rank that does not
+// answer, which the inquiry takes into account.
 func (b *Barrier) sendFailed(m Message, err error) {
 	b.stats.SendFailed++
 	if m.Kind != kindArrive && m.Kind != kindRelease || b.firstSendErr != nil || m.Epoch>>generationShift != b.generation {
@@ -368,8 +361,7 @@ func (b *Barrier) sendFailed(m Message, err error) {
 	b.signalWake()
 }
 
-// signalWake makes the goroutine in Enter look at the state; a hint not yet taken
-// serves for both.
+// signalWake makes the goroutine in Enter look at the state; one pending hint is enough.
 func (b *Barrier) signalWake() {
 	select {
 	case b.wake <- struct{}{}:
@@ -377,8 +369,8 @@ func (b *Barrier) signalWake() {
 	}
 }
 
-// SetOffer says what this rank tells the others in the epochs that it enters from now on: a number, of which all
-// learn the smallest (Straggler.MinOffer). Before the first SetOffer it is 0.
+// SetOffer sets this rank's offer for the epochs that it enters from now on: a number, of which all ranks learn the
+// smallest (Straggler.MinOffer). Before the first SetOffer it is 0.
 func (b *Barrier) SetOffer(n uint32) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -386,8 +378,8 @@ func (b *Barrier) SetOffer(n uint32) {
 	b.epochs.setOffer(n)
 }
 
-// LastStraggler tells who held the epoch that was left last. Until the next Enter it speaks
-// of the epoch that Enter has returned.
+// LastStraggler returns the straggler of the epoch that this rank left last: until the next Enter, of the epoch that
+// Enter has returned.
 func (b *Barrier) LastStraggler() Straggler {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -408,8 +400,8 @@ func (b *Barrier) Stats() Stats {
 	return s
 }
 
-// Close wakes a blocked Enter, which returns ErrClosed, and refuses what comes
-// later. It may be called more than once, and returns nil.
+// Close wakes a blocked Enter, which returns ErrClosed, and refuses later messages. It may be called more than once,
+// and returns nil.
 func (b *Barrier) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

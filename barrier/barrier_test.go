@@ -383,7 +383,7 @@ func TestLongListsAreReadable(t *testing.T) {
 		t.Error(err)
 	}
 	err.Missing, err.WaitingFor = nil, []int{2}
-	want := "rank 0 waited 1.5s in barrier epoch 3: nobody is missing, but nothing came from rank 2"
+	want := "rank 0 waited 1.5s in barrier epoch 3: no rank is missing, but no message came from rank 2"
 	if err.Error() != want {
 		t.Error(err)
 	}

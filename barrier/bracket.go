@@ -1,22 +1,21 @@
 package barrier
 
-// bracket is the algorithm of the kinds in which ranks arrive at a parent and are released by it: central and
-// tournament, and none, where nobody has a parent.
+// bracket is the algorithm of the kinds in which a rank arrives at its parent and is released by it: central and
+// tournament, and none, in which no rank has a parent.
 //
-// One bit for each child is enough, that is, a peer is at most one epoch ahead: a
-// child sends Arrive(e+1) only after Release(e) from this rank, and this rank
-// sends Release(e) only after it left e itself. A parent sends Release(e) only
-// after Arrive(e) from this rank. So, whatever the network does to the order,
-// an arrival is for the epoch this rank stands at, or a copy of an older one.
+// One bit for each child is enough, since a neighbour is at most one epoch ahead: a child sends Arrive(e+1) only after
+// Release(e) from this rank, and this rank sends Release(e) only when it leaves e itself. A parent sends Release(e)
+// only after Arrive(e) from this rank. So in whatever order the network delivers, an arrival is for this rank's present
+// epoch, or a copy of an older one.
 type bracket struct {
 	// Immutable.
 	tree
 	rank       int
-	parentRank int // the parent; noParent for the root, and where there is no tree
-	childCount int // children
+	parentRank int // noParent for the root, and for kind None
+	childCount int // number of children
 
 	// Owned by the core.
-	awaitedChildren int      // children that have not arrived
+	awaitedChildren int      // number of children that have not arrived
 	arrivedBits     []uint64 // bit i: child i has arrived
 }
 
@@ -45,7 +44,7 @@ func (b *bracket) enter(c *Core, a *Actions) {
 	}
 }
 
-// complete is reached once per epoch: this rank and all below it have entered.
+// complete is called once per epoch, when this rank and all ranks below it have entered.
 func (b *bracket) complete(c *Core, a *Actions) {
 	if b.parentRank == noParent {
 		b.release(c, c.entries.lag(), a)
@@ -54,11 +53,9 @@ func (b *bracket) complete(c *Core, a *Actions) {
 	c.send(kindArrive, b.parentRank, c.entries.lag(), a)
 }
 
-// release lets the children go, tells them who held the epoch as the root saw it,
-// and leaves. A winner releases the
-// loser of its last round first, since that one has the most ranks to release
-// in turn: so the release takes ⌈log₂N⌉ steps. The central rank goes in
-// sequential order (LHCb-EB §III.D.1).
+// release releases the children, with the straggler as the root saw it, and leaves the epoch. A tournament's winner
+// releases the loser of its last round first, since that one has the most ranks to release in turn: so the release
+// takes ⌈log₂N⌉ steps. The central rank releases in sequential order (LHCb-EB §III.D.1).
 func (b *bracket) release(c *Core, verdict Lag, a *Actions) {
 	for i := range b.childCount {
 		if b.kind == Tournament {
@@ -128,8 +125,7 @@ func (b *bracket) waitsFor() []int {
 	return list
 }
 
-// An inquiry finds its way through a tree by formula, and has no path: a query never turns back, and a way that
-// never turns back ends.
+// In a tree a query needs no path: its way follows from the ranks. It never turns back, so it ends.
 
 func (b *bracket) extendPath(uint16) uint16 { return 0 }
 

@@ -5,91 +5,88 @@ import (
 	"fmt"
 )
 
-// Counters counts what a Core did and what it was sent, one counter for each
-// reason for which a message had no effect.
+// Counters counts what a Core did and received, with one counter for each reason why a message had no effect.
 type Counters struct {
 	Epochs             uint64 `help:"epochs ended"`
-	ArrivesSent        uint64 `help:"arrivals told"`
-	ReleasesSent       uint64 `help:"releases told"`
+	ArrivesSent        uint64 `help:"arrivals sent"`
+	ReleasesSent       uint64 `help:"releases sent"`
 	Early              uint64 `help:"arrivals from a rank that entered before this one did"`
 	Duplicate          uint64 `help:"arrivals from a rank that had arrived in this epoch"`
-	Late               uint64 `help:"messages of an epoch that was left already"`
+	Late               uint64 `help:"messages of an epoch that this rank has left"`
 	WrongRank          uint64 `help:"messages refused: not from a neighbour, or not for this rank"`
 	WrongKind          uint64 `help:"messages refused: the sender may not send that kind here"`
 	ImpossibleEpochs   uint64 `count:"ahead" help:"messages refused: an epoch that the sender cannot have reached"`
 	Queries            uint64 `help:"queries answered"`
-	RepliesHandled     uint64 `count:"replies" help:"replies taken or passed on"`
+	RepliesHandled     uint64 `count:"replies" help:"replies received or passed on"`
 	UnsolicitedReplies uint64 `count:"unasked" help:"replies to a question that is no longer open"`
 }
 
-// Actions is what a step of the core asks of its caller: send Send in order,
-// and let the caller of Enter go on if Released. The caller owns it, empties it
-// and may use it again; the core only appends.
+// Actions is what a step of the core asks of its caller: send the messages in Send in order, and wake Enter if
+// Released. The caller owns it, empties it and may use it again; the core only appends.
 type Actions struct {
 	Send     []Message
 	Released bool
 }
 
-// An algorithm is how the ranks of a barrier hear of each other: bracket or dissemination. It has the state of one
-// rank; the Core has what both share, and calls it with itself.
+// An algorithm is how the ranks of a barrier inform each other: bracket or dissemination. It holds one rank's state;
+// the Core holds what both algorithms share, and passes itself to each call.
 type algorithm interface {
-	// adjacent reports whether two ranks have anything to tell each other.
+	// adjacent reports whether two ranks send each other messages.
 	adjacent(a, b int) bool
-	// maxMessages is how many messages an epoch takes of this rank.
+	// maxMessages is the most messages that this rank sends in an epoch.
 	maxMessages() int
-	// beginEpoch begins an epoch of the core that nobody has entered.
+	// beginEpoch begins an epoch of the core that no rank has entered.
 	beginEpoch(c *Core)
-	// enter goes on now that this rank has entered.
+	// enter continues the epoch after this rank has entered.
 	enter(c *Core, a *Actions)
-	// senderIndex finds for an arrival or a release which child or round it is of, or what is wrong with it.
+	// senderIndex returns the child or round that an arrival or a release belongs to, or what is wrong with it.
 	senderIndex(m Message) (place int, wrong string)
-	// accept goes on with what has come from a place, for this epoch or a later one.
+	// accept takes the message of a child or round, for this epoch or a later one.
 	accept(c *Core, m Message, place int, now int64, a *Actions) error
-	// waitsFor names the ranks waited for directly, inside an epoch.
+	// waitsFor returns the ranks that this rank waits for directly, inside an epoch.
 	waitsFor() []int
 
-	// extendPath is the path of a query that is passed on.
+	// extendPath returns the path of a query that this rank passes on.
 	extendPath(path uint16) uint16
-	// hasSent reports whether this rank has sent what the one asking by a query waits for.
+	// hasSent reports whether this rank has sent what the sender of a query waits for.
 	hasSent(query Message) bool
-	// mayLieBehind reports whether a rank may lie behind the sender of a reply that speaks of it.
+	// mayLieBehind reports whether a rank may lie behind the sender of a reply about that rank.
 	mayLieBehind(rank, from int) bool
-	// validQuery reports whether the origin of a query can have asked this rank by way of its sender.
+	// validQuery reports whether a query of this origin can reach this rank through its sender.
 	validQuery(query Message) bool
-	// replyRoute returns the rank that a reply goes to next, unless it is for this rank. It reports false
+	// replyRoute returns the rank to which this rank passes a reply, unless the reply is for this rank. It reports false
 	// for a reply that cannot come this way.
 	replyRoute(reply Message) (next int, ok bool)
 }
 
-// Core is one rank's part of a barrier: a step function without I/O,
-// goroutines or clock; steps that need the time are given it, as µs of a clock
-// that never goes back. Its algorithm holds one bit for each neighbour at most, whatever N is.
+// Core is one rank's part of a barrier: a step function without I/O, goroutines or clock. Steps that need the time get
+// it as µs of a clock that never goes back. Its algorithm holds at most one bit for each neighbour, whatever N is.
 type Core struct {
 	// Immutable after NewCore.
 	algorithm   algorithm
 	kind        Kind
 	n, rank     int
-	epochStride uint64 // from one of its epochs to the next; above 1 where cores take epochs in turn
+	epochStride uint64 // between its epochs; above 1 where several cores share the epochs
 
 	// Owned by the caller, one step at a time.
-	epoch         uint64    // the epoch to be entered next, or entered and not left
+	epoch         uint64    // the epoch to enter next, or entered and not left
 	epochEntered  bool      // epoch has been entered
-	entries       entrySet  // this rank, and those its messages in epoch speak for
-	offer         uint32    // of this rank, for the epochs it enters from now on
-	lastStraggler Straggler // who held the epoch before
-	inquiring     bool      // a time-out struck in epoch: replies are collected
-	reports       []report  // what the replies said
+	entries       entrySet  // entries of this rank and of the ranks that its messages speak for
+	offer         uint32    // of this rank, for the epochs that it enters from now on
+	lastStraggler Straggler // of the previous epoch
+	inquiring     bool      // after a time-out in this epoch: replies are collected
+	reports       []report  // from the replies
 	counters      *Counters // of all cores of a barrier
 }
 
-// NewCore returns the core of the given rank of n, standing before epoch 0. It
-// fails on an unknown kind, on n outside 1..MaxRanks and on a rank outside 0..n-1.
+// NewCore returns the core of the given rank of n, before epoch 0. It fails for an unknown kind, for n outside
+// 1..maxRanks, and for a rank outside 0..n-1.
 func NewCore(kind Kind, n, rank int) (*Core, error) {
 	if int(kind) >= len(Kinds) {
 		return nil, fmt.Errorf("barrier %s is unknown", kind)
 	}
 	if n < 1 || n > maxRanks {
-		return nil, fmt.Errorf("a barrier of %d ranks is impossible, it takes 1 to %d", n, maxRanks)
+		return nil, fmt.Errorf("a barrier of %d ranks is impossible: it can have 1 to %d", n, maxRanks)
 	}
 	if rank < 0 || rank >= n {
 		return nil, fmt.Errorf("rank %d is not in a barrier of %d ranks", rank, n)
@@ -97,7 +94,7 @@ func NewCore(kind Kind, n, rank int) (*Core, error) {
 	return newCore(kind, n, rank), nil
 }
 
-// newCore is NewCore of what is known to be right.
+// newCore is NewCore for values that are known to be valid.
 func newCore(kind Kind, n, rank int) *Core {
 	c := &Core{
 		kind:          kind,
@@ -116,7 +113,7 @@ func newCore(kind Kind, n, rank int) *Core {
 	return c
 }
 
-// beginEpoch begins an epoch that nobody has entered.
+// beginEpoch begins an epoch that no rank has entered.
 func (c *Core) beginEpoch(epoch uint64) {
 	c.epoch = epoch
 	c.epochEntered = false
@@ -126,11 +123,11 @@ func (c *Core) beginEpoch(epoch uint64) {
 	c.reports = c.reports[:0]
 }
 
-// currentEpoch is the epoch to be entered next or, if inside, waited in.
+// currentEpoch is the epoch to enter next, or the one that this rank waits in.
 func (c *Core) currentEpoch() uint64 { return c.epoch }
 
-// enter enters the epoch this rank stands at. a.Released tells that the epoch
-// ended at once: there is nobody to wait for, or all others are waiting.
+// enter enters this rank's present epoch. a.Released says that the epoch ended at once: this rank waits for none, or
+// all others have entered.
 func (c *Core) enter(epoch uint64, now int64, a *Actions) error {
 	if epoch != c.epoch || c.epochEntered {
 		return &enterError{
@@ -146,8 +143,8 @@ func (c *Core) enter(epoch uint64, now int64, a *Actions) error {
 	return nil
 }
 
-// Enter enters the epoch that this rank stands at, which must not be entered already. It is the step of a caller that
-// keeps its own time, and has one epoch open at most; a run goes through a Barrier.
+// Enter enters this rank's present epoch, which it must not have entered yet. It is for a caller that keeps its own
+// time and has at most one epoch open; a run uses a Barrier.
 func (c *Core) Enter(now int64, a *Actions) error { return c.enter(c.epoch, now, a) }
 
 // send sends an arrival or a release.
@@ -162,7 +159,7 @@ func (c *Core) send(kind messageKind, to int, lag Lag, a *Actions) {
 	}
 }
 
-// leaveEpoch ends the epoch, which was held as it says.
+// leaveEpoch ends the epoch, with its straggler.
 func (c *Core) leaveEpoch(last Straggler, a *Actions) {
 	c.lastStraggler = last
 	c.counters.Epochs++
@@ -170,13 +167,12 @@ func (c *Core) leaveEpoch(last Straggler, a *Actions) {
 	a.Released = true
 }
 
-// setOffer says what this rank tells the others in the epochs that it enters from now on: a number, of which all
-// learn the smallest (Straggler.MinOffer). Before the first setOffer it is 0.
+// setOffer sets this rank's offer for the epochs that it enters from now on: a number, of which all ranks learn the
+// smallest (Straggler.MinOffer). Before the first setOffer it is 0.
 func (c *Core) setOffer(n uint32) { c.offer = n }
 
-// Receive takes a message from a neighbour. Late and duplicated messages are
-// counted and change nothing; a message that breaks the protocol gives a
-// *messageError and changes nothing but its counter.
+// Receive takes a message from a neighbour. Late and duplicated messages are counted and change nothing; a message that
+// breaks the protocol gives a *messageError and changes only its counter.
 func (c *Core) Receive(m Message, now int64, a *Actions) error {
 	from := int(m.From)
 	if int(m.To) != c.rank {
@@ -186,7 +182,7 @@ func (c *Core) Receive(m Message, now int64, a *Actions) error {
 		return c.refuse(m, errWrongRank, "the sender is no neighbour in this barrier")
 	}
 	if int(m.Lag.LastRank) >= c.n {
-		return c.refuse(m, errWrongRank, "it says that a rank entered last that is not there")
+		return c.refuse(m, errWrongRank, "the last rank that it names is not in this barrier")
 	}
 	switch m.Kind {
 	case kindArrive, kindRelease:

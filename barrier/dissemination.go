@@ -2,27 +2,25 @@ package barrier
 
 import "math/bits"
 
-// maxRounds is how many rounds a dissemination of maxRanks has.
+// maxRounds is the number of rounds for maxRanks.
 const maxRounds = 16
 
-// dissemination is the algorithm without a tree and without a release. In round k rank r signals r+2^k and is
-// signalled by r−2^k, modulo n. The signal of round k from
-// rank p says that p and the 2^k−1 ranks behind it have entered. A rank sends it
-// once it has entered and has the signals of all rounds below k; with that of the
-// last round everybody has entered, and it leaves.
+// dissemination is the algorithm without a tree and without a release. In round k rank r signals r+2^k and is signalled
+// by r−2^k, modulo n. The signal of round k from rank p says that p and the 2^k−1 ranks behind it have entered. A rank
+// sends it once it has entered and has the signals of all rounds below k; after the signal of the last round every rank
+// has entered, and it leaves.
 //
-// With 2^k < n the steps of two rounds differ modulo n, so sender and receiver tell
-// the round, and no message has to.
+// With 2^k < n the steps of two rounds differ modulo n, so sender and receiver identify the round, and messages need
+// not name it.
 //
-// Two epochs of bits are all the state. Claim: a signal that comes is for the epoch
-// its receiver stands at, or for the next one if the receiver is inside, or is a
-// copy of one that was counted.
-//   - A rank signals in epoch e+1 only after it left e, so after everybody entered
+// The bits of two epochs are all the state. Claim: a signal is for the receiver's present epoch, or for the next one if
+// the receiver is inside, or a copy of one that was counted.
+//   - A rank signals in epoch e+1 only after it left e, so after every rank entered
 //     e, the receiver too. So the receiver is inside e, or past it: at e+1.
-//   - It signals in e+2 only after everybody entered e+1, so after the receiver
+//   - It signals in e+2 only after every rank entered e+1, so after the receiver
 //     left e: it can never be two epochs ahead.
 //   - The receiver leaves e only with one signal of e from each of its senders, and
-//     each sends one per epoch: what comes later for e is a copy.
+//     each sends one per epoch: a later signal for e is a copy.
 //
 // As in the tree this holds for any order of delivery.
 type dissemination struct {
@@ -31,13 +29,13 @@ type dissemination struct {
 	roundCount int // ⌈log₂n⌉
 
 	// Owned by the core.
-	round    int         // signals taken, in the order of the rounds
-	arrivals [2]arrivals // of the epoch and of the next one; even epochs first
+	round    int         // number of rounds whose signals were taken, in order
+	arrivals [2]arrivals // of the present and the next epoch; even epochs first
 }
 
-// arrivals is what came of an epoch, one place for each round.
+// arrivals holds the signals of an epoch, one place for each round.
 type arrivals struct {
-	roundBits uint32 // bit k: the signal of round k has come
+	roundBits uint32 // bit k: the signal of round k has arrived
 	sets      [maxRounds]entrySet
 }
 
@@ -70,7 +68,7 @@ func (d *dissemination) beginEpoch(c *Core) {
 	d.arrivalsOf(c, c.epoch+c.epochStride).roundBits = 0
 }
 
-// arrivalsOf is what came of the core's present epoch, or of its next one.
+// arrivalsOf returns the signals of the core's present epoch, or of its next one.
 func (d *dissemination) arrivalsOf(c *Core, epoch uint64) *arrivals {
 	return &d.arrivals[epoch/c.epochStride&1]
 }
@@ -84,18 +82,18 @@ func (d *dissemination) enter(c *Core, a *Actions) {
 	d.advance(c, a)
 }
 
-// sendSignal sends the signal of the round this rank stands in.
+// sendSignal sends the signal of the present round.
 func (d *dissemination) sendSignal(c *Core, a *Actions) {
 	c.send(kindArrive, d.target(d.round), c.entries.lag(), a)
 }
 
 func (d *dissemination) senderIndex(m Message) (round int, wrong string) {
 	if m.Kind == kindRelease {
-		return 0, "nobody is released in a dissemination"
+		return 0, "a dissemination has no releases"
 	}
 	round, ok := d.roundOf(int(m.From), d.rank)
 	if !ok {
-		return 0, "the sender never signals this rank, it is signalled by it"
+		return 0, "the sender never signals this rank, which signals the sender"
 	}
 	return round, ""
 }
@@ -119,9 +117,8 @@ func (d *dissemination) accept(c *Core, m Message, round int, now int64, a *Acti
 	return nil
 }
 
-// advance goes on from round to round for as long as their signals are there.
-// Sets are merged in this order, not as they come: what is told in a round then
-// speaks for exactly the ranks that its receiver counts on.
+// advance goes from round to round as long as their signals are there. It merges sets in the order of rounds, not of
+// arrival: so the signal of a round speaks for exactly the ranks that its receiver expects.
 func (d *dissemination) advance(c *Core, a *Actions) {
 	h := d.arrivalsOf(c, c.epoch)
 	for h.roundBits&(1<<d.round) != 0 {
@@ -135,25 +132,23 @@ func (d *dissemination) advance(c *Core, a *Actions) {
 	}
 }
 
-// waitsFor is the rank that signals this one in the round it stands in.
+// waitsFor is the rank whose signal the present round awaits.
 func (d *dissemination) waitsFor() []int { return []int{(d.rank - 1<<d.round + d.n) % d.n} }
 
-// A query goes from a rank to the one it waits for, back by 2^k in round k, and each
-// step is of a lower round than the one before: a rank that has not sent its signal
-// of round k waits in a round below k. So the steps are the bits of a number, the
-// path: the query's origin is its receiver's rank plus the path, and the lowest bit
-// is the last step. A reply goes back over the same ranks, lowest bit first; its
-// path is what lies between its receiver and the origin. The origin alone would not
-// do: modulo N two paths can lead to it, and one of them through a dead rank.
+// A query goes from a rank to the one it waits for, back by 2^k in round k. Each step is of a lower round than the one
+// before: a rank that has not sent its signal of round k waits in a round below k. So the steps are the bits of a
+// number, the path: the query's origin is its receiver's rank plus the path, and the lowest bit is the last step. A
+// reply goes back over the same ranks, lowest bit first; its path is the distance from its receiver to the origin. The
+// origin alone is not enough: modulo N two paths can lead to it, one of them through a dead rank.
 
-// dropLastStep takes the last step off a path.
+// dropLastStep removes the last step from a path.
 func dropLastStep(path uint16) uint16 { return path & (path - 1) }
 
 func (d *dissemination) extendPath(path uint16) uint16 { return path | 1<<d.round }
 
 func (d *dissemination) hasSent(m Message) bool { return bits.TrailingZeros16(m.Path) <= d.round }
 
-func (d *dissemination) mayLieBehind(int, int) bool { return true } // the path of the reply tells
+func (d *dissemination) mayLieBehind(int, int) bool { return true } // the reply's path decides
 
 // leadsToOrigin reports whether a path leads from this rank to the origin of a message.
 func (d *dissemination) leadsToOrigin(m Message) bool {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Sentinels for errors.Is; the errors that carry details unwrap to them.
+// Sentinels for errors.Is; errors with details unwrap to them.
 var (
-	// ErrClosed: the barrier was closed.
+	// ErrClosed: Close was called.
 	ErrClosed = errors.New("the barrier is closed")
 	// errBusy: another goroutine is inside Enter.
 	errBusy = errors.New("another goroutine is inside the barrier")
@@ -18,13 +18,13 @@ var (
 	errWrongRank = errors.New("wrong rank")
 	// errWrongKind: the sender may not send this kind of message to this rank.
 	errWrongKind = errors.New("wrong kind")
-	// errImpossibleEpoch: the message speaks of an epoch its sender cannot have reached.
+	// errImpossibleEpoch: the sender cannot have reached the message's epoch.
 	errImpossibleEpoch = errors.New("epoch ahead")
-	// errTimeout: the time-out of Enter struck.
+	// errTimeout: Enter's time-out is over.
 	errTimeout = errors.New("barrier timed out")
 )
 
-// formatError says why bytes are not a barrier message.
+// formatError says why bytes are no barrier message.
 type formatError struct{ Reason string }
 
 func (e *formatError) Error() string { return "barrier message " + e.Reason }
@@ -33,12 +33,11 @@ func formatErrorf(format string, args ...any) error {
 	return &formatError{Reason: fmt.Sprintf(format, args...)}
 }
 
-// messageError refuses a well-formed message that breaks the protocol: the
-// state is as if it had never come. Reason is errWrongRank, errWrongKind or
-// errImpossibleEpoch.
+// messageError refuses a well-formed message that breaks the protocol; the message has changed nothing. Reason is
+// errWrongRank, errWrongKind or errImpossibleEpoch.
 type messageError struct {
 	Rank    int    // the rank that refuses
-	Epoch   uint64 // the epoch it stands at
+	Epoch   uint64 // its present epoch
 	Message Message
 	Reason  error
 	Detail  string
@@ -50,12 +49,12 @@ func (e *messageError) Error() string {
 
 func (e *messageError) Unwrap() error { return e.Reason }
 
-// enterError refuses Core.Enter: epochs are entered once each and in order.
+// enterError refuses Core.Enter: a rank enters each epoch once, in order.
 type enterError struct {
 	Rank           int
-	Requested      uint64 // the epoch that was to be entered
-	Epoch          uint64 // the epoch the rank stands at
-	AlreadyEntered bool   // it has entered that one already
+	Requested      uint64 // the epoch that the caller wanted to enter
+	Epoch          uint64 // the rank's present epoch
+	AlreadyEntered bool   // the rank is inside Epoch
 }
 
 func (e *enterError) Error() string {
@@ -65,8 +64,8 @@ func (e *enterError) Error() string {
 	return fmt.Sprintf("rank %d cannot enter barrier epoch %d, its next one is %d", e.Rank, e.Requested, e.Epoch)
 }
 
-// sendError says that a message without which the epoch cannot end was not
-// taken by the Signaler. It stays until Reset.
+// sendError says that the Signaler refused a message without which the epoch cannot end. Enter returns it until the
+// next generation begins.
 type sendError struct {
 	Message Message
 	Err     error
@@ -78,24 +77,23 @@ func (e *sendError) Error() string {
 
 func (e *sendError) Unwrap() error { return e.Err }
 
-// TimeoutError says that an epoch did not end in time, and because of whom.
+// TimeoutError says that an epoch did not end in time, and which ranks are the cause.
 type TimeoutError struct {
 	Rank   int           // the rank that waited
 	Epoch  uint64        // the epoch it waits in
 	Waited time.Duration // how long it has waited
 
-	// Missing names, in rising order, the ranks that have not entered the epoch
-	// or do not answer. Empty: every rank that was reached has entered, so a
-	// message was lost or is on its way from a rank in waitingFor.
+	// Missing are the ranks, in rising order, that have not entered the epoch or do not answer. Empty: every rank that
+	// answered has entered, so a message from a rank in WaitingFor was lost or is on its way.
 	Missing []int
-	// waitingFor names the neighbours this rank waits for directly.
+	// WaitingFor are the neighbours that this rank waits for directly.
 	WaitingFor []int
 }
 
 func (e *TimeoutError) Error() string {
 	s := fmt.Sprintf("rank %d waited %v in barrier epoch %d: ", e.Rank, e.Waited.Round(time.Millisecond), e.Epoch)
 	if len(e.Missing) == 0 {
-		return s + "nobody is missing, but nothing came from " + formatRanks(e.WaitingFor)
+		return s + "no rank is missing, but no message came from " + formatRanks(e.WaitingFor)
 	}
 	return s + formatRanks(e.Missing) + " missing"
 }
@@ -103,8 +101,7 @@ func (e *TimeoutError) Error() string {
 // Is makes errors.Is(err, errTimeout) work.
 func (e *TimeoutError) Is(target error) bool { return target == errTimeout }
 
-// formatRanks writes a list of ranks as words: "rank 3", "ranks 3, 5", with a tail
-// that keeps the line readable when a whole cluster is missing.
+// formatRanks writes a list of ranks, such as "rank 3" or "ranks 3, 5"; of a long list it writes 16.
 func formatRanks(list []int) string {
 	const shown = 16
 	words := make([]string, 0, shown)

@@ -7,47 +7,47 @@ import (
 	"slices"
 )
 
-// Who takes part may change while the barrier is in use: a rank has gone, or is back. What follows is a chain of
-// barriers, one for each change, the generations. Each is a barrier of its own among the ranks that take part in it,
-// which have indices there in the order of their ranks; its epochs begin at 0 anew. A generation begins where its ranks
-// begin a round of phases that all of them know, so nobody need be asked how far the others are.
+// The members may change while the barrier is in use: a rank is lost, or comes back. The result is a chain of barriers,
+// one for each change, called generations. Each is a barrier of its own among its members, which have indices in the
+// order of their ranks; its epochs begin at 0. A generation begins with a round of phases that all its members know, so
+// no rank needs to ask how far the others are.
 //
-//	ChangeMembers ─► it is known from which round on others take part
-//	                 a rank has gone: nobody waits in the generations before any more, Enter returns at once
-//	BeginRound ────► the round begins: its generation takes over
+//	ChangeMembers ─► the members from a round on are known
+//	                 a member is gone: no rank waits in the earlier generations any longer, Enter returns at once
+//	BeginRound ────► the round begins, and its generation with it
 //
-// The generation before is finished first, unless a rank of it has gone. Messages of a generation that has not begun
-// here are kept until it has, those of one that is over are late. A message names its generation in the highest 16 bits
-// of its epoch.
+// A rank finishes the old generation first, unless a member of it is gone. It keeps messages of a generation that has
+// not begun here until the generation begins, and counts messages of an earlier one as late. A message has the number
+// of its generation in the highest 16 bits of its epoch.
 
-// generationShift is where the number of the generation stands in the epoch of a message.
+// generationShift is the position of the generation's number in a message's epoch.
 const generationShift = 48
 
-// epochMask is the rest of it.
+// epochMask selects the epoch's own bits.
 const epochMask = 1<<generationShift - 1
 
-// maxGenerations is how many changes there can be.
+// maxGenerations bounds the number of changes.
 const maxGenerations = 1 << (64 - generationShift)
 
-// generation is who takes part, from a round on.
+// generation is the barrier's members from a round on.
 type generation struct {
 	number     uint64
-	firstRound uint64 // the first that it is for
+	firstRound uint64 // the first round with these members
 	members    []int  // the rank at each index, in rising order
-	rankGone   bool   // a rank of the one before has gone
+	rankGone   bool   // a member of the previous generation is gone
 }
 
-// earlyMessage is one of a generation that has not begun here.
+// earlyMessage is a message of a generation that has not begun here.
 type earlyMessage struct {
 	generation uint64
-	message    Message // with ranks
+	message    Message // with ranks, not indices
 }
 
 var errGenerations = errors.New("the barrier's ranks have changed too often")
 
-// ChangeMembers says that from a round on the given ranks take part, in rising order. gone says that one of those
-// before has gone, so that the phases up to there are held by nobody: whoever is in Enter leaves it. Every rank that
-// takes part must be told all changes, in the same order, and none later than the first round that it concerns.
+// ChangeMembers sets the barrier's members from a round on, ranks in rising order. gone says that one of the former
+// members is gone: no rank then waits in the phases before that round, and a blocked Enter returns. Each member must
+// learn of all changes, in the same order, and of each before its first round.
 func (b *Barrier) ChangeMembers(round uint64, ranks []int, gone bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,14 +66,14 @@ func (b *Barrier) ChangeMembers(round uint64, ranks []int, gone bool) error {
 	return nil
 }
 
-// dissolve has nobody wait in this generation any more. mu is held.
+// dissolve makes this rank wait no longer in this generation. The caller holds mu.
 func (b *Barrier) dissolve() {
 	b.dissolved, b.awaiting, b.firstSendErr = true, false, nil
 	b.signalWake()
 }
 
-// BeginRound says that the next phases are of a round of that number, and later ones. It is called by who calls Enter.
-// Its errors are those of Enter.
+// BeginRound says that the next phases belong to this round. The goroutine that calls Enter calls it. Its errors are
+// those of Enter.
 func (b *Barrier) BeginRound(ctx context.Context, round uint64) error {
 	b.mu.Lock()
 	due := len(b.pendingGenerations) > 0 && b.pendingGenerations[0].firstRound <= round
@@ -98,11 +98,11 @@ func (b *Barrier) BeginRound(ctx context.Context, round uint64) error {
 	return nil
 }
 
-// beginGeneration begins a generation. mu is held.
+// beginGeneration begins a generation. The caller holds mu.
 func (b *Barrier) beginGeneration(g generation) {
 	b.addressQueued()
 	index, n := slices.Index(g.members, b.rank), len(g.members)
-	if index < 0 { // it takes no part, and is told nothing any more
+	if index < 0 { // this rank is no member
 		return
 	}
 	counters := b.epochs.cores[0].counters
@@ -124,14 +124,13 @@ func (b *Barrier) beginGeneration(g generation) {
 		case !b.ranksToIndices(&e.message):
 			counters.WrongRank++
 		default:
-			_ = b.epochs.receive(e.message, b.now(), &b.actions) // what is wrong with it is counted
+			_ = b.epochs.receive(e.message, b.now(), &b.actions) // a refused message is counted
 		}
 	}
 }
 
-// keepEarly keeps a message of a generation that has not begun here. A rank is never more than an epoch ahead of one
-// that has not entered, so that there are few, but for questions. It reports false where there are too many. mu is
-// held.
+// keepEarly keeps a message of a generation that has not begun here. A rank is at most one epoch ahead of one that has
+// not entered, so these are few, except queries. It reports false if there are too many. The caller holds mu.
 func (b *Barrier) keepEarly(number uint64, m Message) bool {
 	if len(b.earlyMessages) >= 8*b.initialRanks*len(b.epochs.cores) {
 		return false
@@ -140,7 +139,7 @@ func (b *Barrier) keepEarly(number uint64, m Message) bool {
 	return true
 }
 
-// ranksToIndices puts indices in place of the ranks of a message; false if they have none. mu is held.
+// ranksToIndices replaces the ranks in a message by indices; false if a rank is no member. The caller holds mu.
 func (b *Barrier) ranksToIndices(m *Message) bool {
 	if b.members == nil {
 		return true
@@ -151,8 +150,7 @@ func (b *Barrier) ranksToIndices(m *Message) bool {
 	return fromFound && toFound
 }
 
-// addressQueued puts ranks in place of the indices of the messages in the queue that have come since, and names the
-// generation. mu is held.
+// addressQueued replaces the indices in newly queued messages by ranks, and adds the generation. The caller holds mu.
 func (b *Barrier) addressQueued() {
 	if b.generation > 0 {
 		for i := b.queuedWithRanks; i < len(b.actions.Send); i++ {

@@ -2,19 +2,17 @@ package barrier
 
 import "slices"
 
-// report says how far a rank has come and whom it waits for.
+// report says which epochs a rank has entered, and which ranks it waits for.
 type report struct {
 	Rank          int
 	EpochsEntered uint64 // epochs entered: all below this number
-	WaitingFor    []int  // neighbours it waits for in epoch Entered−1; nil if it has left that one
+	WaitingFor    []int  // neighbours it waits for in epoch EpochsEntered−1; nil if it has left that one
 }
 
-// culprits returns, in rising order, the ranks that keep the others waiting in
-// the latest epoch that any reporter has entered: those that report not to have
-// entered it, and those that somebody inside waits for but that do not report
-// at all. A rank behind a silent one is not accused: nobody waits for it.
-// Several reports of one rank count as the furthest of them. The result is
-// empty when everybody has entered and only a message is missing.
+// culprits returns, in rising order, the ranks that keep the others waiting in the latest epoch that a reporter has
+// entered: those that report not to have entered it, and those that a rank inside waits for and that do not report at
+// all. A rank behind a silent one is not named, since no reporter waits for it. Of several reports of one rank the
+// furthest counts. The result is empty if every rank has entered and only a message is missing.
 func culprits(reports []report) []int {
 	latest := uint64(0)
 	entered := make(map[int]uint64, len(reports))
@@ -37,10 +35,8 @@ func culprits(reports []report) []int {
 	return sortUnique(missing)
 }
 
-// waitingFor names the ranks this one waits for directly: the children that
-// have not arrived or, when all have, the parent that has not released; in a
-// dissemination the one that has not signalled in the round this rank stands in.
-// It is nil outside an epoch.
+// waitingFor returns the ranks that this one waits for directly: the children that have not arrived or, when all have,
+// the parent; in a dissemination the sender of the present round's signal. It is nil outside an epoch.
 func (c *Core) waitingFor() []int {
 	if !c.epochEntered {
 		return nil
@@ -48,7 +44,7 @@ func (c *Core) waitingFor() []int {
 	return c.algorithm.waitsFor()
 }
 
-// report returns where this rank stands, for culprits.
+// report returns this rank's state, for culprits.
 func (c *Core) report() report {
 	r := report{Rank: c.rank, EpochsEntered: c.epoch, WaitingFor: c.waitingFor()}
 	if c.epochEntered {
@@ -57,9 +53,8 @@ func (c *Core) report() report {
 	return r
 }
 
-// startInquiry begins the inquiry after a time-out: it asks those this rank waits for.
-// Outside an epoch it does nothing. It may be repeated; answers collected
-// before are forgotten, since they may have become untrue.
+// startInquiry begins the inquiry after a time-out: it queries the ranks that this rank waits for. Outside an epoch it
+// does nothing. It may be repeated; earlier answers are dropped, since they may be outdated.
 func (c *Core) startInquiry(a *Actions) {
 	if !c.epochEntered {
 		return
@@ -71,13 +66,12 @@ func (c *Core) startInquiry(a *Actions) {
 	c.forwardQuery(c.waitingFor(), first, a)
 }
 
-// missingRanks concludes the inquiry with what has been answered until now.
+// missingRanks concludes the inquiry with the answers received so far.
 func (c *Core) missingRanks() []int {
 	return culprits(append([]report{c.report()}, c.reports...))
 }
 
-// forwardQuery sends a query that has come, or is its rank's own, to all of list but
-// the rank it came from and the one that asks.
+// forwardQuery sends a query, received or this rank's own, to all of list except the query's sender and its origin.
 func (c *Core) forwardQuery(list []int, q Message, a *Actions) {
 	for _, w := range list {
 		if w != int(q.From) && w != int(q.Origin) {
@@ -89,18 +83,17 @@ func (c *Core) forwardQuery(list []int, q Message, a *Actions) {
 	}
 }
 
-// answerQuery answers where this rank stands and passes the question on to those it
-// waits for. In a tree a query never turns back, and a way that never turns back
-// ends; in a dissemination each step is of a lower round than the one before. So
-// no state is kept and nothing can circle.
+// answerQuery replies with this rank's state, and passes the query on to the ranks that this rank waits for. In a tree
+// a query never turns back, so it ends; in a dissemination each step is of a lower round than the one before. So no
+// state is needed, and no query circles.
 func (c *Core) answerQuery(m Message, a *Actions) error {
 	if int(m.Origin) >= c.n || int(m.Origin) == c.rank || !c.algorithm.validQuery(m) {
 		return c.refuse(m, errWrongRank, "its origin does not lie behind its sender")
 	}
-	// Origin has entered m.Epoch, so everybody has entered the epoch before: this
-	// rank stands there at most one behind, what ends it here being on the way.
+	// The origin has entered m.Epoch, so every rank has entered the epoch before. This rank is at most one epoch behind,
+	// and the message that ends its epoch is on its way.
 	if m.Epoch > c.epoch && (m.Epoch != c.epoch+c.epochStride || !c.epochEntered) {
-		return c.refuse(m, errImpossibleEpoch, "nobody can be inside that epoch yet")
+		return c.refuse(m, errImpossibleEpoch, "no rank can be inside that epoch yet")
 	}
 	c.counters.Queries++
 	answer := c.message(kindReply, int(m.From), m.Epoch)
@@ -116,8 +109,8 @@ func (c *Core) answerQuery(m Message, a *Actions) error {
 		answer.Status = statusSent
 		a.Send = append(a.Send, answer)
 	default:
-		// Answers go before questions, so that on an ordered link the origin
-		// hears that this rank is alive before it hears from behind it.
+		// Replies go before queries, so that on an ordered link the origin learns that this rank is alive before it gets
+		// replies from behind it.
 		answer.Status = statusWaiting
 		list := c.waitingFor()
 		for _, w := range list {
@@ -129,11 +122,11 @@ func (c *Core) answerQuery(m Message, a *Actions) error {
 	return nil
 }
 
-// handleReply notes the answer to an own question, or passes it on to its origin.
+// handleReply records the reply to an own query, or passes the reply on towards its origin.
 func (c *Core) handleReply(m Message, a *Actions) error {
 	rank, waits := int(m.Rank), int(m.WaitsFor)
 	if rank >= c.n || rank == c.rank || !c.algorithm.mayLieBehind(rank, int(m.From)) {
-		return c.refuse(m, errWrongRank, "the rank it speaks of does not lie behind its sender")
+		return c.refuse(m, errWrongRank, "the rank that it reports does not lie behind its sender")
 	}
 	if m.Status == statusWaiting && (waits >= c.n || !c.algorithm.adjacent(rank, waits)) {
 		return c.refuse(m, errWrongRank, "the rank waited for is no neighbour of the waiting one")
@@ -160,8 +153,8 @@ func (c *Core) handleReply(m Message, a *Actions) error {
 	return nil
 }
 
-// recordReport keeps an answer once; there are no more different ones than there are
-// ranks and edges, so a peer that repeats itself cannot make the list grow.
+// recordReport keeps each different answer once. There are at most as many as ranks and edges, so a peer that repeats
+// itself cannot make the list grow.
 func (c *Core) recordReport(m Message) {
 	r := report{Rank: int(m.Rank), EpochsEntered: m.Epoch + 1}
 	switch m.Status {

@@ -6,17 +6,17 @@ import "ringlet/internal/registry"
 type Kind uint8
 
 const (
-	// None lets everybody go on at once. It is the zero value.
+	// None: no rank waits. It is the zero value.
 	None Kind = iota
-	// Central has everybody arrive at rank 0.
+	// Central: every rank arrives at rank 0.
 	Central
-	// Tournament has everybody arrive at the winner of its pair.
+	// Tournament: every rank arrives at the winner of its pair.
 	Tournament
-	// Dissemination has everybody hear of everybody, directly and by others.
+	// Dissemination: every rank learns from every other one, directly or through others.
 	Dissemination
 )
 
-// Row is a kind of barrier: what a configuration may name.
+// Row is a kind of barrier with the name by which a configuration chooses it.
 type Row struct {
 	registry.Kind
 	Value Kind
@@ -24,17 +24,16 @@ type Row struct {
 
 // Kinds is the table of barriers, in the order of their numbers.
 var Kinds = []Row{
-	{registry.Kind{Name: "none", Help: "nobody waits"}, None},
-	{registry.Kind{Name: "central", Help: "all tell one, who releases all"}, Central},
+	{registry.Kind{Name: "none", Help: "no rank waits"}, None},
+	{registry.Kind{Name: "central", Help: "all arrive at one rank, which releases all"}, Central},
 	{registry.Kind{Name: "tournament", Help: "pairs, and pairs of pairs"}, Tournament},
-	{registry.Kind{Name: "dissemination", Help: "in each round one tells another, twice as far away"}, Dissemination},
+	{registry.Kind{Name: "dissemination", Help: "in each round a rank signals another, twice as far away"}, Dissemination},
 }
 
-// String returns the name ParseKind takes.
+// String returns the name that ParseKind accepts.
 func (k Kind) String() string { return registry.NameOf(k, "kind", registry.Names(Kinds)...) }
 
-// ParseKind returns the kind of the given name; case matters, as it does for
-// every configuration value.
+// ParseKind returns the kind of the given name; case matters, as in every configuration value.
 func ParseKind(name string) (Kind, error) {
 	row, err := registry.Find("barrier", Kinds, name)
 	return row.Value, err

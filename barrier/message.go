@@ -10,66 +10,66 @@ import (
 // MessageSize is the size of every barrier message on the wire, in bytes.
 const MessageSize = 28
 
-// messageVersion is the version this package writes and the only one it reads.
+// messageVersion is the version that this package writes, and the only one it reads.
 const messageVersion = 3
 
-// messageKind says what a message asks or tells.
+// messageKind is the kind of a message.
 type messageKind uint8
 
 const (
-	// kindArrive tells the parent that the sender and all below it have entered, or is
-	// the signal of a round of a dissemination.
+	// kindArrive tells the parent that the sender and all ranks below it have entered. In a dissemination it is the signal
+	// of a round.
 	kindArrive messageKind = 1 + iota
-	// kindRelease tells a child that everybody has entered.
+	// kindRelease tells a child that every rank has entered.
 	kindRelease
-	// kindQuery asks, on behalf of Origin, whether the receiver has entered and whom
-	// it waits for. Sent after a time-out only.
+	// kindQuery asks, on behalf of Origin, whether the receiver has entered and which ranks it waits for. It is sent only
+	// after a time-out.
 	kindQuery
-	// kindReply answers a kindQuery: the Status of Rank.
+	// kindReply answers a kindQuery with the Status of Rank.
 	kindReply
 )
 
-// String returns the word used in transcripts and errors.
+// String returns the word for transcripts and errors.
 func (k messageKind) String() string {
 	return registry.NameOf(k, "message kind", "", "arrive", "release", "query", "reply")
 }
 
-// rankStatus is where a rank stands in the epoch it was asked about.
+// rankStatus is a rank's state in the epoch of a query.
 type rankStatus uint8
 
 const (
-	// statusAbsent has not entered the epoch: it is the missing one.
+	// statusAbsent: it has not entered the epoch, so it is a missing rank.
 	statusAbsent rankStatus = 1 + iota
-	// statusWaiting has entered and waits for the rank WaitsFor.
+	// statusWaiting: it has entered and waits for the rank WaitsFor.
 	statusWaiting
-	// statusReleased has entered and was released.
+	// statusReleased: it has entered and was released.
 	statusReleased
-	// statusSent has entered and has signalled the one that asked: that signal was lost
-	// or is on its way. Dissemination only.
+	// statusSent: it has entered and has sent its signal to the querying rank; that signal was lost or is on its way.
+	// Dissemination only.
 	statusSent
 )
 
-// String returns the word used in transcripts and errors.
+// String returns the word for transcripts and errors.
 func (s rankStatus) String() string {
 	return registry.NameOf(s, "standing", "", "absent", "waiting", "left", "sent")
 }
 
-// Message is one barrier message. Fields a kind does not use are zero.
+// Message is a barrier message. Fields that its kind does not use are zero.
 type Message struct {
 	Epoch    uint64
 	From, To uint16
 	Kind     messageKind
 
-	Lag Lag // kindArrive: of the ranks it speaks for; kindRelease: of all
+	Lag Lag // kindArrive: of the ranks it speaks for; kindRelease: of all ranks
 
-	Origin   uint16     // kindQuery, kindReply: the rank whose time-out struck
-	Rank     uint16     // kindReply: the rank it speaks of
+	Origin   uint16     // kindQuery, kindReply: the rank whose time-out is over
+	Rank     uint16     // kindReply: the rank whose status it is
 	WaitsFor uint16     // kindReply with Status waiting: the rank that Rank waits for
 	Status   rankStatus // kindReply
 	Path     uint16     // kindQuery, kindReply of a dissemination: see dissemination.go
 }
 
-// String is the line of a transcript: "3 → 2 arrive 7".
+// String is the message's line in a transcript: "3 → 2 arrive 7".
 func (m Message) String() string {
 	s := fmt.Sprintf("%d → %d %s %d", m.From, m.To, m.Kind, m.Epoch)
 	switch m.Kind {
@@ -91,8 +91,7 @@ func (m Message) String() string {
 	return s
 }
 
-// putMessage writes m to the first MessageSize bytes of dst, which must be there.
-// The layout is docs/format/barrier.md.
+// putMessage writes m to the first MessageSize bytes of dst. The layout is docs/format/barrier.md.
 func putMessage(dst []byte, m Message) {
 	_ = dst[MessageSize-1]
 	dst[0] = messageVersion
@@ -115,10 +114,8 @@ func putMessage(dst []byte, m Message) {
 	binary.LittleEndian.PutUint32(dst[24:], 0)
 }
 
-// parseMessage reads the one message that b holds. It is strict: a size other
-// than MessageSize, another version, an unknown kind or status, or a field set
-// that the kind does not use give a *formatError, so every accepted message
-// re-encodes to the same bytes.
+// parseMessage reads the message in b. It is strict: another size or version, an unknown kind or status, or a field set
+// that the kind does not use give a *formatError, so every accepted message re-encodes to the same bytes.
 func parseMessage(b []byte) (Message, error) {
 	if len(b) != MessageSize {
 		return Message{}, formatErrorf("is %d bytes long, it must be %d", len(b), MessageSize)
@@ -153,7 +150,7 @@ func parseMessage(b []byte) (Message, error) {
 	return m, nil
 }
 
-// check holds the rules that the kind of a query or reply sets for the other fields.
+// check checks the fields of a query or reply against its kind.
 func (m Message) check() error {
 	switch m.Kind {
 	case kindQuery:

@@ -1,19 +1,19 @@
 package barrier
 
-// openEpochs is a barrier with slack: a rank may be in so many epochs at once, one more than the slack. So it may begin
-// phase p+1 when everybody has finished phase p−slack, and not only when everybody has finished p.
+// openEpochs is a barrier with slack: a rank may be in several epochs at once, one more than the slack. So it may begin
+// phase p+1 when every rank has finished phase p−slack, and not only when every rank has finished p.
 //
-// It is one core for each of these epochs. They take the epochs in turn: core i has those whose number is i modulo
-// their count, and is a barrier of its own for them. So what holds of a core (what comes is of its present epoch, or a
-// copy) holds of each, and the number of the epoch in a message tells its core.
+// It has one core for each of these epochs. Core i has the epochs whose number is i modulo the number of cores, and is
+// a barrier of its own for them. So what holds for a core (a message is for its present epoch, or a copy) holds for
+// each, and the epoch in a message selects the core.
 //
 // Like a core it is a step function without I/O, goroutines or clock.
 type openEpochs struct {
 	cores     []*Core // immutable
-	nextEpoch uint64  // to be entered next
+	nextEpoch uint64  // the next epoch to enter
 }
 
-// newOpenEpochs makes the open epochs of a core that stands before its first epoch.
+// newOpenEpochs makes the open epochs from a core that has not begun its first epoch.
 func newOpenEpochs(core *Core, slack int) openEpochs {
 	t := openEpochs{cores: []*Core{core}}
 	for len(t.cores) <= slack {
@@ -28,11 +28,11 @@ func newOpenEpochs(core *Core, slack int) openEpochs {
 	return t
 }
 
-// coreOf is the core that has an epoch.
+// coreOf returns the core of an epoch.
 func (t *openEpochs) coreOf(epoch uint64) *Core { return t.cores[epoch%uint64(len(t.cores))] }
 
-// enter enters the next epoch. Its caller waits for until to be left; open is false where that is no epoch, as in the
-// first ones.
+// enter enters the next epoch, and returns the epoch that its caller must wait for; open is false if there is none, as
+// in the first epochs.
 func (t *openEpochs) enter(now int64, a *Actions) (awaited uint64, open bool, err error) {
 	if err := t.coreOf(t.nextEpoch).enter(t.nextEpoch, now, a); err != nil {
 		return 0, false, err
@@ -44,10 +44,10 @@ func (t *openEpochs) enter(now int64, a *Actions) (awaited uint64, open bool, er
 	return awaited, open, nil
 }
 
-// isReleased reports whether an epoch that was entered was left.
+// isReleased reports whether this rank has left an epoch that it has entered.
 func (t *openEpochs) isReleased(epoch uint64) bool { return t.coreOf(epoch).currentEpoch() != epoch }
 
-// oldestOpen is the first epoch that was entered and not left; open is false where there is none.
+// oldestOpen is the first epoch that was entered and not left; open is false if there is none.
 func (t *openEpochs) oldestOpen() (epoch uint64, open bool) {
 	for epoch = t.nextEpoch - min(t.nextEpoch, uint64(len(t.cores))); epoch < t.nextEpoch; epoch++ {
 		if !t.isReleased(epoch) {
@@ -62,17 +62,18 @@ func (t *openEpochs) receive(m Message, now int64, a *Actions) error {
 	return t.coreOf(m.Epoch).Receive(m, now, a)
 }
 
-// setOffer is Core.setOffer, for all.
+// setOffer is Core.setOffer for all cores.
 func (t *openEpochs) setOffer(n uint32) {
 	for _, c := range t.cores {
 		c.setOffer(n)
 	}
 }
 
-// lastStraggler tells who held the epoch that the last enter was for: the one whose core has its turn next.
+// lastStraggler returns the straggler of the epoch that the last enter waited for: the core that comes next has it.
 func (t *openEpochs) lastStraggler() Straggler { return t.coreOf(t.nextEpoch).lastStraggler }
 
-// finalStragglers tells who held the epochs that no enter was for: the last ones, as many as there is slack.
+// finalStragglers returns the stragglers of the epochs that no enter has waited for: the last ones, as many as the
+// slack.
 func (t *openEpochs) finalStragglers() (all []Straggler) {
 	for epoch := t.nextEpoch - min(t.nextEpoch, uint64(len(t.cores)-1)); epoch < t.nextEpoch; epoch++ {
 		all = append(all, t.coreOf(epoch).lastStraggler)

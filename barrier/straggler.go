@@ -5,30 +5,29 @@ import (
 	"time"
 )
 
-// Straggler says who kept an epoch from ending, as a rank leaves it: the rank that
-// entered last. See "Who held the phase" in the package comment for what the
-// times hold.
+// Straggler is the rank that entered an epoch last, as a rank sees it when it leaves the epoch. "Who held the phase" in
+// the package comment says what the times contain.
 type Straggler struct {
-	Rank            int           // entered last; Nobody if there was nobody to wait for
-	AfterSecondLast time.Duration // how long after the last but one
-	AfterFirst      time.Duration // how long after the first
+	Rank            int           // entered last; Nobody if no rank waits for another
+	AfterSecondLast time.Duration // time after the entry of the last but one
+	AfterFirst      time.Duration // time after the first entry
 
-	MinOffer uint32 // the smallest Offer of all ranks
+	MinOffer uint32 // the smallest offer of all ranks
 }
 
 // Nobody is Straggler.Rank for kind None and for N = 1.
 const Nobody = -1
 
-// Lag is Straggler on the wire, for the ranks that a message speaks for.
+// Lag is a Straggler in a message, for the ranks that the message speaks for.
 type Lag struct {
 	LastRank        uint16 // the rank that entered last
-	AfterSecondLast uint32 // µs after the last but one; unknownLag if it is the only one
+	AfterSecondLast uint32 // µs after the last but one; unknownLag if there is only one rank
 	AfterFirst      uint32 // µs after the first
 
 	MinOffer uint32 // the smallest offer
 }
 
-// unknownLag stands for an unknown time, and for every longer one: 71 minutes.
+// unknownLag stands for an unknown time, and for all longer than 71 minutes.
 const unknownLag = math.MaxUint32
 
 func (l Lag) straggler() Straggler {
@@ -40,15 +39,14 @@ func (l Lag) straggler() Straggler {
 	}
 }
 
-// entrySet knows of a set of ranks inside an epoch when they entered: µs of this
-// rank's clock. A set known from a message is taken to have become complete when
-// the message came, since its sender sends in the step that completes it.
+// entrySet says when a set of ranks entered an epoch, in µs of this rank's clock. The set in a message counts as
+// complete at the message's arrival, since its sender sends it in the step that completes the set.
 type entrySet struct {
 	lastRank     int
-	lastAt       int64 // when last entered
-	secondLastAt int64 // when the one before it did
+	lastAt       int64 // when lastRank entered
+	secondLastAt int64 // when the last but one entered
 	firstAt      int64
-	minOffer     uint32 // offered
+	minOffer     uint32 // the smallest offer
 }
 
 // emptySet is the empty set.
@@ -62,7 +60,7 @@ func emptySet() entrySet {
 	}
 }
 
-// singleEntry is the set of one rank, with what it offers: the one before it is unknown.
+// singleEntry is the set of one rank, with its offer; the time of the last but one is unknown.
 func singleEntry(rank int, now int64, offer uint32) entrySet {
 	return entrySet{
 		lastRank:     rank,
@@ -73,7 +71,7 @@ func singleEntry(rank int, now int64, offer uint32) entrySet {
 	}
 }
 
-// entrySet is the set that a message speaks for.
+// entrySet is the set of ranks that a message speaks for.
 func (l Lag) entrySet(now int64) entrySet {
 	return entrySet{
 		lastRank:     int(l.LastRank),
@@ -84,8 +82,8 @@ func (l Lag) entrySet(now int64) entrySet {
 	}
 }
 
-// merge adds a set. Where both have the same last rank it was seen over two ways,
-// and the sooner time is nearer the truth.
+// merge adds a set. If both have the same last rank, they saw it over two ways, and the earlier time is nearer the
+// truth.
 func (p *entrySet) merge(q entrySet) {
 	switch {
 	case q.lastRank == p.lastRank:
@@ -101,7 +99,7 @@ func (p *entrySet) merge(q entrySet) {
 	p.minOffer = min(p.minOffer, q.minOffer)
 }
 
-// lag is what a message says of the set, which is not empty.
+// lag describes the set, which is not empty, for a message.
 func (p *entrySet) lag() Lag {
 	return Lag{
 		LastRank:        uint16(p.lastRank),

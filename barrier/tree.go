@@ -2,17 +2,16 @@ package barrier
 
 import "math/bits"
 
-// maxRanks is the largest N: ranks travel as 16-bit numbers.
+// maxRanks is the largest N: messages have 16-bit ranks.
 const maxRanks = 1 << 16
 
-// noParent is the parent of a root, and of every rank of the kinds without a tree.
+// noParent is the parent of the root, and of every rank in kinds without a tree.
 const noParent = -1
 
-// tree tells who arrives at whom, by formula: no rank stores the bracket.
+// tree computes which rank arrives at which: no rank stores the bracket.
 //
-// Tournament: in round i (0, 1, …) the ranks still playing are the multiples of
-// 2^i; r meets r+2^i where r is a multiple of 2^(i+1), and the lower one wins. A
-// rank without an opponent (r+2^i ≥ n) has a bye. So a loser's winner is the rank
+// Tournament: in round i (0, 1, …) the ranks still playing are the multiples of 2^i; r meets r+2^i if r is a multiple
+// of 2^(i+1), and the lower one wins. A rank without an opponent (r+2^i ≥ n) has a bye. So a loser's winner is the rank
 // with its lowest one bit cleared, and rank 0 is the champion.
 type tree struct {
 	kind Kind
@@ -51,8 +50,7 @@ func (t tree) children(r int) int {
 	return 0
 }
 
-// child returns the i-th rank that arrives at r; in a tournament, the one that
-// loses against r in round i.
+// child returns the i-th rank that arrives at r; in a tournament, the one that loses against r in round i.
 func (t tree) child(r, i int) int {
 	if t.kind == Central {
 		return i + 1
