@@ -1,9 +1,9 @@
 package memory
 
-// What somebody must know who takes requests of others to an import: memory/gateway.
+// Methods for package memory/gateway, which passes a client's requests to an import.
 
-// Allows says whether n bytes at an offset are open for something, and how their pages are written; why is 0 where they
-// are. It looks at this node's table alone, so the owner may still refuse.
+// Allows reports whether n bytes at an offset are open for an access, and the attributes of their pages; why is 0 if
+// they are. It looks only at this node's table, so the owner may still refuse.
 func (im *Import) Allows(off int64, n int, want Allow) (at Attributes, why Cause) {
 	if why := Cause(im.endCause.Load()); why != causeNone {
 		return 0, why
@@ -11,12 +11,12 @@ func (im *Import) Allows(off int64, n int, want Allow) (at Attributes, why Cause
 	return im.checkAccess(off, n, want)
 }
 
-// Mapped reports whether reads, writes and words are loads and stores here. They wait for a peer only where their
-// ordering context is not idle.
+// Mapped reports whether reads, writes and words are loads and stores into mapped memory. Then they wait for the peer
+// only if their ordering context is not idle.
 func (im *Import) Mapped() bool { return im.mapped != nil }
 
-// Idle reports whether nothing of this ordering context is under way, of any import. What is lost is under way, and so
-// are writes that stand in a write buffer.
+// Idle reports whether this ordering context has no transaction under way, of any import. Lost transactions count, and
+// writes that wait in a write buffer, too.
 func (im *Import) Idle() bool {
 	s := im.space
 	s.mu.Lock()

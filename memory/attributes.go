@@ -13,10 +13,10 @@ const PageSize = shmem.PageSize
 // Everybody in Pages.Peer opens pages to all members of the view.
 const Everybody = -1
 
-// Allow is a set of what a peer may do with a page.
+// Allow is a set of accesses that a peer has to a page.
 type Allow uint8
 
-// What a peer may do. Wait asks for Read.
+// Accesses of a peer. Wait needs Read.
 const (
 	AllowRead   Allow = 1 << iota
 	AllowWrite        // Write and WriteMany
@@ -26,20 +26,20 @@ const (
 	AllowAll = AllowRead | AllowWrite | AllowLock | AllowNotify
 )
 
-// Attributes say how the pages are written.
+// Attributes say how a page is written.
 type Attributes uint8
 
-// Attributes. None means that writes are answered (nwrite), side by side, each for itself.
+// Attributes. None means that each write is answered (nwrite) and independent of others.
 const (
-	Dmove     Attributes = 1 << iota // not answered: what is lost is lost; dead at the transaction's time-out
-	Ordered                          // in order within a context
+	Dmove     Attributes = 1 << iota // not answered: losses are not repaired; expires at the transaction's time-out
+	Ordered                          // in order within an ordering context
 	Combining                        // small writes are gathered in write buffers
 
 	attributesAll = Dmove | Ordered | Combining
 )
 
-// Pages opens Count pages from First to a peer. Of several that name the same page, the last one that names the peer,
-// or everybody, decides.
+// Pages opens Count pages from First on to a peer. If several rules cover a page, the last one that names the peer, or
+// everybody, decides.
 type Pages struct {
 	First, Count int
 	Peer         int // rank in the view, or Everybody
@@ -67,7 +67,7 @@ func (a Attributes) String() string {
 	return strings.Join(words, "+")
 }
 
-// letters has a letter for each bit that is set, and a dash for the others.
+// letters writes a letter for each set bit, and a dash for each other one.
 func letters(bits uint8, names string) string {
 	out := []byte(names)
 	for i := range out {
@@ -78,7 +78,7 @@ func letters(bits uint8, names string) string {
 	return string(out)
 }
 
-// accessFor is what the export table must allow for it.
+// accessFor returns the export table's accesses for an Allow.
 func accessFor(a Allow, at Attributes) (s shmem.Access) {
 	if a&AllowWrite != 0 {
 		s |= writeAccess(at)
@@ -102,7 +102,7 @@ func writeAccess(at Attributes) shmem.Access {
 	return shmem.AccessNwrite
 }
 
-// check says what is wrong with a rule for a segment of so many pages in a view of so many members.
+// check returns what is wrong with a rule, for a segment of that many pages in a view of that many members.
 func (p Pages) check(pages, members int) error {
 	switch {
 	case p.First < 0 || p.Count < 1 || p.First > pages-p.Count:
@@ -110,7 +110,7 @@ func (p Pages) check(pages, members int) error {
 	case p.Peer != Everybody && (p.Peer < 0 || p.Peer >= members):
 		return fmt.Errorf("there is no rank %d in a view of %d members", p.Peer, members)
 	case p.Allow&^AllowAll != 0 || p.Attributes&^attributesAll != 0:
-		return fmt.Errorf("pages %d to %d have attributes that there are not: %#x, %#x", p.First, p.First+p.Count-1,
+		return fmt.Errorf("pages %d to %d have unknown accesses or attributes: %#x, %#x", p.First, p.First+p.Count-1,
 			uint8(p.Allow), uint8(p.Attributes))
 	}
 	return nil
@@ -119,7 +119,7 @@ func (p Pages) check(pages, members int) error {
 // maxRunPages keeps the windows of long runs below 4 GiB.
 const maxRunPages = 1 << 19
 
-// pageRun is consecutive pages that are open to a peer in the same way: a row of an importer's table.
+// pageRun is a run of pages that are open to a peer in the same way: a row of an importer's table.
 type pageRun struct {
 	first, count int
 	allow        Allow
@@ -127,7 +127,7 @@ type pageRun struct {
 	ref          shmem.Ref // the owner's window
 }
 
-// pageRunsFor are the pages that rules open to a peer, without windows yet.
+// pageRunsFor returns the runs of pages that rules open to a peer, without windows yet.
 func pageRunsFor(rules []Pages, peer, pages int) (runs []pageRun) {
 	for first := 0; first < pages; {
 		at, next := ruleAt(rules, peer, first, pages)
@@ -150,7 +150,7 @@ func pageRunsFor(rules []Pages, peer, pages int) (runs []pageRun) {
 	return runs
 }
 
-// ruleAt finds the rule for a page, and up to where no other begins or ends.
+// ruleAt returns the rule for a page, and the next page for which the rule may differ.
 func ruleAt(rules []Pages, peer, page, pages int) (rule *Pages, next int) {
 	next = min(pages, page+maxRunPages)
 	for i := range rules {
@@ -169,5 +169,5 @@ func ruleAt(rules []Pages, peer, page, pages int) (rule *Pages, next int) {
 	return rule, next
 }
 
-// pagesOf is how many pages so many bytes have.
+// pagesOf is the number of pages of size bytes.
 func pagesOf(size int) int { return (size + PageSize - 1) / PageSize }

@@ -1,9 +1,9 @@
 package memory
 
-// Write buffers, as a pure core: which small writes travel together (SCI-bridge §III.A). A buffer only grows, by writes
-// that begin where it ends. It leaves at the end of its page, when a write of its context does not continue it, when
-// its time is over, and when anything else of its context is to start. Four are open at a time; the oldest gives way to
-// a fifth.
+// Write buffers, as a pure core, decide which small writes travel together (SCI-bridge §III.A). A buffer grows by
+// writes that begin where it ends. It leaves at the end of its page, when a write of its context does not continue it,
+// after combineTimeout, and before any other transaction of its context starts. At most four are open; a fifth replaces
+// the oldest.
 
 import "time"
 
@@ -13,7 +13,7 @@ const (
 	combineTimeout  = 100 * time.Microsecond
 )
 
-// bufferKey names what a write buffer belongs to.
+// bufferKey is the import and the context of a write buffer.
 type bufferKey struct {
 	imported any // an import
 	context  int
@@ -22,14 +22,15 @@ type bufferKey struct {
 type writeBuffer struct {
 	bufferKey
 	inUse   bool
-	off     int64 // in the segment
+	off     int64 // of the first byte in the segment
 	n       int
-	flushAt int64 // ns
+	flushAt int64 // when the buffer must leave, ns
 }
 
 type combiner struct{ buffers [numWriteBuffers]writeBuffer }
 
-// join appends a write of n bytes to an open buffer, and says to which and where in it. Full says that it must leave.
+// join appends a write of n bytes to an open buffer, and returns the buffer and the place in it. full says that the
+// buffer must leave.
 func (c *combiner) join(k bufferKey, off int64, n int) (buffer, at int, full, ok bool) {
 	for i := range c.buffers {
 		b := &c.buffers[i]
@@ -43,8 +44,8 @@ func (c *combiner) join(k bufferKey, off int64, n int) (buffer, at int, full, ok
 	return 0, 0, false, false
 }
 
-// victim says which buffer must leave before a write that continues none can open one: first those of its context,
-// which it would overtake, then the oldest where none is free.
+// victim returns a buffer that must leave before a write that continues none can open one: first one of the write's
+// context, which the write would overtake; else the oldest, if no buffer is free.
 func (c *combiner) victim(k bufferKey) (buffer int, ok bool) {
 	oldest := noSlot
 	for i := range c.buffers {
@@ -61,7 +62,7 @@ func (c *combiner) victim(k bufferKey) (buffer int, ok bool) {
 	return oldest, oldest < len(c.buffers)
 }
 
-// begin opens a buffer with its first write. There is a free one when must has found none.
+// begin opens a buffer with its first write. A buffer is free, since victim has found none.
 func (c *combiner) begin(k bufferKey, off int64, n int, now int64) (buffer int, full bool) {
 	for i := range c.buffers {
 		if b := &c.buffers[i]; !b.inUse {
@@ -78,7 +79,7 @@ func (c *combiner) begin(k bufferKey, off int64, n int, now int64) (buffer int, 
 	panic("memory: no write buffer is free")
 }
 
-// findOpen finds an open buffer of a context.
+// findOpen returns an open buffer of a context.
 func (c *combiner) findOpen(context int) (buffer int, ok bool) {
 	for i := range c.buffers {
 		if c.buffers[i].inUse && c.buffers[i].context == context {
@@ -88,7 +89,7 @@ func (c *combiner) findOpen(context int) (buffer int, ok bool) {
 	return 0, false
 }
 
-// dueBuffer finds an open buffer whose time is over.
+// dueBuffer returns an open buffer whose time is over.
 func (c *combiner) dueBuffer(now int64) (buffer int, ok bool) {
 	for i := range c.buffers {
 		if c.buffers[i].inUse && c.buffers[i].flushAt <= now {
@@ -98,7 +99,7 @@ func (c *combiner) dueBuffer(now int64) (buffer int, ok bool) {
 	return 0, false
 }
 
-// deadline is when the next buffer leaves; 0: none is open.
+// deadline is when the next buffer must leave; 0: none is open.
 func (c *combiner) deadline() (at int64) {
 	for i := range c.buffers {
 		if b := &c.buffers[i]; b.inUse && (at == 0 || b.flushAt < at) {

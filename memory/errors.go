@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// Outcome is what became of a transaction.
+// Outcome is how a transaction has ended.
 type Outcome uint8
 
 // Outcomes.
 const (
 	Done    Outcome = iota
-	Refused         // nothing of it was done; see Error.Partial
-	Unknown         // it was sent, and may have been done, once, or not
+	Refused         // it has done nothing; see Error.Partial
+	Unknown         // it was sent, and was done once, or not
 )
 
 func (o Outcome) String() string {
@@ -27,11 +27,11 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("outcome(%d)", uint8(o))
 }
 
-// Cause is why a transaction was not done, where it is neither the link's own error nor the context's. It is an error
-// to compare with.
+// Cause is why a transaction was not done, if the reason is neither an error of the link nor of the context. Compare it
+// as an error.
 type Cause uint8
 
-// Causes. The numbers up to ErrProtocol stand on the wire.
+// Causes. Those up to ErrProtocol are numbers in messages.
 const (
 	causeNone Cause = iota
 	ErrNotFound
@@ -40,7 +40,7 @@ const (
 	ErrDenied
 	ErrMisaligned
 	ErrBusy
-	causeCancelled // a wait, by its caller
+	causeCancelled // of a wait: its caller has cancelled it
 	ErrProtocol
 	ErrTimeout
 	ErrEarlier
@@ -69,7 +69,7 @@ var causeTexts = [numCauses]string{
 	ErrClosed:      "the import or its space is closed",
 	ErrAmbiguous:   "several nodes export that name: import name@node",
 	ErrExists:      "this node exports that name already: close that export first",
-	ErrFull:        "the queue of writes to this owner is full: it takes more once the owner takes what it has",
+	ErrFull:        "the queue of writes to this owner is full: write again when the owner has answered earlier writes",
 	ErrNotPostable: "what is posted is at most 64 KiB long, and lies in pages of one kind: use Write",
 }
 
@@ -80,15 +80,15 @@ func (c Cause) Error() string {
 	return fmt.Sprintf("a cause that this version does not know: %d", uint8(c))
 }
 
-// An Error says which transaction was not done, what became of it, and why.
+// An Error says which transaction was not done, its outcome, and why.
 type Error struct {
-	Op      string // as "write"
+	Op      string // such as "write"
 	Segment string
 	Node    string // the owner
 	Offset  int64
 	Length  int
 	Outcome Outcome
-	Partial bool // a refused write of which some bytes may be in place all the same
+	Partial bool // of a refused write some bytes may be in place
 	Cause   error
 }
 
@@ -112,7 +112,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Cause }
 
-// OutcomeOf is what became of the transaction that returned err: Done for nil, Unknown for an error of others.
+// OutcomeOf is the outcome of the transaction that returned err: Done for nil, Unknown for an error of another package.
 func OutcomeOf(err error) Outcome {
 	var e *Error
 	switch {

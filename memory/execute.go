@@ -1,6 +1,6 @@
 package memory
 
-// What carries transactions out: loads and stores where memory is mapped, link writes and requests where it is not.
+// Transactions are carried out by loads and stores if the memory is mapped, and by link writes and requests if not.
 
 import (
 	"context"
@@ -11,10 +11,10 @@ import (
 	"ringlet/transport/link"
 )
 
-// op is a transaction as its caller asks for it.
+// op is a transaction as its caller has requested it.
 type op struct {
 	name           string
-	kind           kind // 0: a write, or a fence
+	kind           kind // 0: a write or a fence
 	off            int64
 	pieces         []Piece // of a write
 	dst            []byte  // of a read
@@ -28,7 +28,7 @@ type op struct {
 
 func (o *op) isWord() bool { return o.kind == kindAdd || o.kind == kindSwap || o.kind == kindCompare }
 
-// length is how many bytes it is about.
+// length is the number of bytes that the transaction covers.
 func (o *op) length() (n int) {
 	switch {
 	case o.isWord():
@@ -42,13 +42,13 @@ func (o *op) length() (n int) {
 	return n + len(o.dst)
 }
 
-// call is a caller that waits. What the shell writes into it is guarded by the Space's mu.
+// call is a waiting caller. The Space's mu guards the fields that the shell writes.
 type call struct {
 	op          op
 	singlePiece [1]Piece
 	slot        int
 	id          uint64
-	deadline    int64 // its deadline
+	deadline    int64 // on the Space's clock, ns
 	wake        chan struct{}
 	started     bool
 	reported    bool
@@ -57,7 +57,7 @@ type call struct {
 	partial     bool
 	a, b        uint64
 	body        []byte
-	readWindow  shmem.Ref // of a long read
+	readWindow  shmem.Ref // into which the owner writes a long read
 }
 
 func (s *Space) getCall() *call {
@@ -73,7 +73,7 @@ func (s *Space) getCall() *call {
 	return c
 }
 
-// putCall gives a call back that was told, or never begun: nobody else knows it any more.
+// putCall returns a call that has been reported, or was never begun, to the pool: no one else refers to it.
 func (s *Space) putCall(c *call) {
 	c.op, c.singlePiece, c.body = op{}, [1]Piece{}, nil
 	s.calls.Put(c)
@@ -86,24 +86,24 @@ func (c *call) notify() {
 	}
 }
 
-// flight is what a slot has on its way.
+// flight is the state of a slot's transaction.
 type flight struct {
 	peer          int
-	call          *call        // nil once it is told
-	posted        *postedWrite // a write buffer on its way
-	pendingWrites int          // link writes without outcome
-	queuedWrites  int          // link writes
-	allQueued     bool         // no more will be queued
-	somePlaced    bool         // some are in place
-	allOrNothing  bool         // so short that it is placed whole or not at all
+	call          *call        // nil once the outcome is reported
+	posted        *postedWrite // a write buffer or a post
+	pendingWrites int          // link writes without an outcome
+	queuedWrites  int          // link writes queued so far
+	allQueued     bool         // no more link writes will be queued
+	somePlaced    bool         // some bytes are in place
+	allOrNothing  bool         // so short that all of it is placed, or nothing
 	isFind        bool
-	// of a long read
+	// for a long read:
 	readWindow   shmem.Ref
-	bytesMissing int // bytes
+	bytesMissing int // not in place yet
 	cause        Cause
 }
 
-// maxAtomicWrite fits the smallest datagram, in which a write is placed whole or not at all.
+// maxAtomicWrite is the longest write that fits the smallest datagram, so that all of it is placed, or nothing; bytes.
 const maxAtomicWrite = link.MinDatagram - link.BulkHeaderSize
 
 func (c Cause) asError() error {
@@ -115,8 +115,8 @@ func (c Cause) asError() error {
 
 func putWord(b []byte, w uint64) { binary.LittleEndian.PutUint64(b, w) }
 
-// admitDirect reports whether a transaction may go at once beside the order of its context. What write buffers of the
-// context hold leaves before it. One whose like nobody waits for is refused behind a failure of its like.
+// admitDirect reports whether the order of its context lets a transaction start at once. It sends the context's write
+// buffers first. A posted transaction after a failed one is refused.
 func (s *Space) admitDirect(ordering int, ordered, posted bool) (bool, Cause) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +132,7 @@ func (s *Space) admitDirect(ordering int, ordered, posted bool) (bool, Cause) {
 	return true, causeNone
 }
 
-// performDirect carries a transaction out by loads and stores.
+// performDirect carries out a transaction by loads and stores.
 func (im *imported) performDirect(o *op) (out Outcome, why Cause, partial bool) {
 	switch {
 	case o.isWord():
@@ -165,7 +165,7 @@ func (im *imported) performDirect(o *op) (out Outcome, why Cause, partial bool) 
 	return Done, why, false
 }
 
-// storeFrom copies; a single word in one step.
+// storeFrom copies; a single aligned word atomically.
 func storeFrom(dst, src []byte) {
 	if len(dst) == shmem.WordSize {
 		if w := shmem.Word(dst); w != nil {
@@ -176,7 +176,7 @@ func storeFrom(dst, src []byte) {
 	copy(dst, src)
 }
 
-// forEachRow pins one row of the table after the other. Some says that not the first one failed.
+// forEachRow pins one row of the table after the other. some says that a row after the first has failed.
 func (im *imported) forEachRow(off int64, mine []byte, a func(*pageRun) shmem.Access,
 	do func(mine, theirs []byte)) (why Cause, some bool) {
 	for len(mine) > 0 {
@@ -190,7 +190,7 @@ func (im *imported) forEachRow(off int64, mine []byte, a func(*pageRun) shmem.Ac
 	return causeNone, false
 }
 
-// withBytes pins bytes of one row while do is at them.
+// withBytes pins bytes of one row while do uses them.
 func (im *imported) withBytes(off int64, n int, a shmem.Access, do func([]byte)) Cause {
 	r := im.rowAt(off)
 	at, _ := r.clip(off, n)
@@ -206,7 +206,7 @@ func (im *imported) withBytes(off int64, n int, a shmem.Access, do func([]byte))
 	return causeNone
 }
 
-// runQueued takes a transaction through the cores.
+// runQueued runs a transaction through the cores.
 func (im *imported) runQueued(ctx context.Context, c *call, ordering int) error {
 	if err := im.beginCall(ctx, c, ordering); err != nil {
 		return err
@@ -220,7 +220,7 @@ func (im *imported) runQueued(ctx context.Context, c *call, ordering int) error 
 	return im.outcomeError(ctx, c)
 }
 
-// outcomeError is what a call that was told returns.
+// outcomeError returns the error for a call's reported outcome.
 func (im *imported) outcomeError(ctx context.Context, c *call) error {
 	if c.outcome == Done {
 		return nil
@@ -235,7 +235,7 @@ func (im *imported) outcomeError(ctx context.Context, c *call) error {
 	return im.resultError(&c.op, c.outcome, cause, c.partial)
 }
 
-// beginCall takes one of the peer's tokens, and gives the transaction to the requester.
+// beginCall takes one of the peer's tokens, and passes the transaction to the requester.
 func (im *imported) beginCall(ctx context.Context, c *call, ordering int) error {
 	s, o := im.space, &c.op
 	to, gone := im.rank, im.peer.done
@@ -273,7 +273,7 @@ func (im *imported) beginCall(ctx context.Context, c *call, ordering int) error 
 	}
 	s.runActions()
 	if deadline != 0 && deadline == s.requester.earliestDeadline {
-		s.wakePump() // the pump sleeps until a later one
+		s.wakePump() // the pump sleeps until a later deadline
 	}
 	return nil
 }
@@ -286,7 +286,8 @@ func (s *Space) deadline(ctx context.Context) int64 {
 	return max(at, 1)
 }
 
-// await waits until a call has started, or has been told, which it reports. One that is given up is told at once.
+// await waits until a call has started, or its outcome is reported; it reports which. If ctx is done first, it cancels
+// the call.
 func (s *Space) await(ctx context.Context, c *call, untilReported bool) bool {
 	for {
 		s.mu.Lock()
@@ -309,8 +310,8 @@ func (s *Space) await(ctx context.Context, c *call, untilReported bool) bool {
 	}
 }
 
-// endUnsent ends a transaction that started, and was given up before its caller carried it out: nothing of it has left,
-// so nobody else will end it.
+// endUnsent ends a transaction that has started, but whose caller gave up before sending anything, so no answer can end
+// it.
 func (s *Space) endUnsent(c *call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -320,7 +321,7 @@ func (s *Space) endUnsent(c *call) {
 	}
 }
 
-// cancelCall ends a call whose context is done. The owner is asked to forget a wait. mu is held.
+// cancelCall ends a call whose context is done, and tells the owner to drop a wait. The caller holds mu.
 func (s *Space) cancelCall(c *call) {
 	t := s.requester.transactions[c.slot]
 	if t.longLived && t.state == txRunning {
@@ -331,13 +332,13 @@ func (s *Space) cancelCall(c *call) {
 	s.runActions()
 }
 
-// isCurrent reports whether a slot is still that of a transaction. mu is held.
+// isCurrent reports whether a slot still belongs to a transaction. The caller holds mu.
 func (s *Space) isCurrent(slot int, id uint64) bool {
 	t := &s.requester.transactions[slot]
 	return t.id == id && (t.state == txRunning || t.state == txLost)
 }
 
-// perform carries out what has started.
+// perform carries out a transaction that has started.
 func (im *imported) perform(ctx context.Context, c *call) {
 	s, o := im.space, &c.op
 	switch {
@@ -376,14 +377,14 @@ func (im *imported) perform(ctx context.Context, c *call) {
 		}
 		c.id = s.requester.assignID(c.slot)
 		m.id = c.id
-		if err := s.send(im.rank, &m); err != nil { // it did not leave
+		if err := s.send(im.rank, &m); err != nil { // it was not sent
 			s.requester.finish(c.slot, Refused, ErrLinkDown)
 			s.runActions()
 		}
 	}
 }
 
-// newTokens are places that are taken out, and put back.
+// newTokens makes n tokens to take and return.
 func newTokens(n int) chan struct{} {
 	c := make(chan struct{}, n)
 	for range n {
@@ -392,8 +393,8 @@ func newTokens(n int) chan struct{} {
 	return c
 }
 
-// acquirePlace takes a place or a buffer, and waits for it until a deadline, or the end of its owner. The error is why
-// it has none.
+// acquirePlace takes a token or a buffer, and waits for one until a deadline, or until its owner is gone. The error
+// says why there is none.
 func acquirePlace[T any](ctx context.Context, s *Space, from <-chan T, gone <-chan struct{},
 	deadline int64) (v T, err error) {
 	select {
@@ -413,7 +414,7 @@ func acquirePlace[T any](ctx context.Context, s *Space, from <-chan T, gone <-ch
 	}
 }
 
-// withDeadline is a context that ends at a deadline of the Space's clock.
+// withDeadline makes a context that ends at a deadline of the Space's clock.
 func (s *Space) withDeadline(ctx context.Context, deadline int64) (context.Context, context.CancelFunc) {
 	if deadline == 0 {
 		return ctx, func() {}

@@ -17,7 +17,7 @@ type Export struct {
 	err   error
 }
 
-// Export gives a segment a name, and opens pages of it. What no rule names is closed. The caller keeps the segment
+// Export gives a segment a name, and opens pages of it. Pages without a rule are closed. The caller keeps the segment
 // until the Export is closed.
 func (s *Space) Export(name string, seg *shmem.Segment, rules ...Pages) (*Export, error) {
 	fail := func(err error) (*Export, error) { return nil, fmt.Errorf("export %q: %w", name, err) }
@@ -63,8 +63,8 @@ func (s *Space) Export(name string, seg *shmem.Segment, rules ...Pages) (*Export
 	return fail(err)
 }
 
-// Close withdraws the export. When it returns nil, no peer is inside the bytes, and none will be. An error says that a
-// peer which lives, but is not heard of, may still be inside; the segment must then stay.
+// Close withdraws the export. When it returns nil, no peer is inside the bytes or can enter. An error says that a peer
+// that is alive but unreachable may still be inside; the segment must then stay.
 func (x *Export) Close() error {
 	x.once.Do(func() { x.err = x.space.withdraw(x.e) })
 	return x.err
@@ -75,7 +75,7 @@ func (s *Space) withdraw(e *exported) error {
 	live := s.responder.exports[e.name] == e
 	refs := s.responder.withdraw(e)
 	s.runActions()
-	others := slices.Collect(maps.Keys(s.activeRevokes)) // of what importers have left or lost
+	others := slices.Collect(maps.Keys(s.activeRevokes)) // windows that importers have left or lost
 	s.mu.Unlock()
 	if !live {
 		return nil

@@ -12,8 +12,7 @@ import (
 	"ringlet/transport"
 )
 
-// Import is another process's export, as this one may use it, in one ordering context. Methods are safe from any
-// goroutine.
+// Import is another process's export in one ordering context. Methods are safe from any goroutine.
 type Import struct {
 	*imported
 	context int
@@ -28,19 +27,19 @@ type imported struct {
 	name     string
 	epoch    uint64
 	size     int64
-	runs     []pageRun        // rows of the downstream table, in order
-	mapped   transport.Mapped // nil where the link goes over a network
-	endCause atomic.Uint32    // reason why it is of no use, once it is not
+	runs     []pageRun        // of the downstream table, in order
+	mapped   transport.Mapped // nil if the link goes over a network
+	endCause atomic.Uint32    // why it is unusable; 0 while it is usable
 }
 
-// Piece is one part of a WriteMany.
+// Piece is a part of a WriteMany.
 type Piece struct {
 	Offset int64
 	Data   []byte
 }
 
-// Import finds an export by its name, or by name@node, and asks its owner for what it opens to this node. It fails with
-// ErrNotFound where nobody who can be asked has it, at once: ask again later.
+// Import finds an export by name, or by name@node, and asks the owner for the pages that are open to this node. It
+// fails at once with ErrNotFound if no reachable member exports the name: try again later.
 func (s *Space) Import(ctx context.Context, name string) (*Import, error) {
 	bare, node, one := strings.Cut(name, "@")
 	fail := func(err error) (*Import, error) {
@@ -130,10 +129,10 @@ func (s *Space) importFrom(ctx context.Context, rank int, name string) (*importe
 // Node is the name of the owner.
 func (im *Import) Node() string { return im.node }
 
-// Size is that of the segment, bytes.
+// Size is the size of the segment, bytes.
 func (im *Import) Size() int64 { return im.size }
 
-// InContext is the same import in another of the 16 ordering contexts, 0 to 15. An import begins in context 0.
+// InContext returns the same import in another of the 16 ordering contexts, 0 to 15. Import returns context 0.
 func (im *Import) InContext(ordering int) *Import {
 	if ordering < 0 || ordering >= numContexts {
 		panic(fmt.Sprintf("memory: there is no ordering context %d", ordering))
@@ -141,7 +140,7 @@ func (im *Import) InContext(ordering int) *Import {
 	return &Import{imported: im.imported, context: ordering}
 }
 
-// Close gives the import back. Its owner then closes this node's windows, unless another import of this node has them.
+// Close ends the import. The owner then closes this node's windows, unless another import of this node uses them.
 func (im *Import) Close() { im.release() }
 
 func (im *imported) release() {
@@ -166,7 +165,7 @@ func (im *imported) release() {
 	s.runActions()
 }
 
-// invalidate makes the import of no use; the first reason stands.
+// invalidate makes the import unusable; the first reason stays.
 func (im *imported) invalidate(why Cause) bool { return im.endCause.CompareAndSwap(0, uint32(why)) }
 
 func (im *imported) newError(o *op, out Outcome, cause error) *Error {
@@ -181,7 +180,7 @@ func (im *imported) newError(o *op, out Outcome, cause error) *Error {
 	}
 }
 
-// rowAt is the row of the table that an offset lies in.
+// rowAt returns the row of the table for an offset, or nil.
 func (im *imported) rowAt(off int64) *pageRun {
 	page := int(off / PageSize)
 	i := sort.Search(len(im.runs), func(i int) bool { return im.runs[i].first+im.runs[i].count > page })
@@ -191,13 +190,13 @@ func (im *imported) rowAt(off int64) *pageRun {
 	return &im.runs[i]
 }
 
-// clip is how much of n bytes at off lies in the row, and where in its window.
+// clip returns how many of n bytes at off lie in the row, and their offset in its window.
 func (r *pageRun) clip(off int64, n int) (at uint32, length int) {
 	at = uint32(off - int64(r.first)*PageSize)
 	return at, int(min(int64(n), int64(r.first+r.count)*PageSize-off))
 }
 
-// checkAccess says whether bytes are open for something, and whether any of them are ordered.
+// checkAccess checks whether bytes are open for an access, and returns the attributes of all their pages together.
 func (im *imported) checkAccess(off int64, n int, want Allow) (at Attributes, why Cause) {
 	if off < 0 || n < 0 || off > im.size-int64(n) {
 		return 0, ErrOutside
@@ -214,7 +213,7 @@ func (im *imported) checkAccess(off int64, n int, want Allow) (at Attributes, wh
 	return at, causeNone
 }
 
-// Write puts data at an offset of the segment.
+// Write writes data at an offset of the segment.
 func (im *Import) Write(ctx context.Context, off int64, data []byte) error {
 	c := im.space.getCall()
 	defer im.space.putCall(c)
@@ -223,7 +222,7 @@ func (im *Import) Write(ctx context.Context, off int64, data []byte) error {
 	return im.runCall(ctx, c, AllowWrite)
 }
 
-// WriteMany puts many pieces, which travel together and have one outcome in common.
+// WriteMany writes many pieces, which travel together and have one outcome.
 func (im *Import) WriteMany(ctx context.Context, pieces []Piece) error {
 	if len(pieces) == 0 {
 		return nil
@@ -234,7 +233,7 @@ func (im *Import) WriteMany(ctx context.Context, pieces []Piece) error {
 	return im.runCall(ctx, c, AllowWrite)
 }
 
-// Read gets len(dst) bytes at an offset. After an error some of dst may be changed.
+// Read reads len(dst) bytes at an offset. After an error some of dst may have changed.
 func (im *Import) Read(ctx context.Context, off int64, dst []byte) error {
 	if len(dst) == 0 {
 		return nil
@@ -243,7 +242,7 @@ func (im *Import) Read(ctx context.Context, off int64, dst []byte) error {
 		return im.readLong(ctx, off, dst)
 	}
 	if r := im.rowAt(off); im.mapped == nil && r != nil {
-		if _, n := r.clip(off, len(dst)); n < len(dst) { // one request asks for bytes of one window
+		if _, n := r.clip(off, len(dst)); n < len(dst) { // a request reads from one window only
 			return errors.Join(im.Read(ctx, off, dst[:n]), im.Read(ctx, off+int64(n), dst[n:]))
 		}
 	}
@@ -258,7 +257,7 @@ func (im *Import) Read(ctx context.Context, off int64, dst []byte) error {
 	return im.runCall(ctx, c, AllowRead)
 }
 
-// Add adds to a word and returns what it was before.
+// Add adds to a word and returns its former value.
 func (im *Import) Add(ctx context.Context, off int64, delta uint64) (before uint64, err error) {
 	return im.runWordOp(ctx, op{
 		name:    "add",
@@ -269,7 +268,7 @@ func (im *Import) Add(ctx context.Context, off int64, delta uint64) (before uint
 	}, AllowLock)
 }
 
-// Swap puts a word in the place of another, and returns that.
+// Swap replaces a word and returns its former value.
 func (im *Import) Swap(ctx context.Context, off int64, word uint64) (before uint64, err error) {
 	return im.runWordOp(ctx, op{
 		name:    "swap",
@@ -280,7 +279,7 @@ func (im *Import) Swap(ctx context.Context, off int64, word uint64) (before uint
 	}, AllowLock)
 }
 
-// CompareAndSwap puts a word in the place of another if that is as expected. It was swapped if before is expected.
+// CompareAndSwap replaces a word if it is the expected one, and returns its former value.
 func (im *Import) CompareAndSwap(ctx context.Context, off int64, expected, word uint64) (before uint64, err error) {
 	o := op{
 		name:    "compare and swap",
@@ -293,8 +292,8 @@ func (im *Import) CompareAndSwap(ctx context.Context, off int64, expected, word 
 	return im.runWordOp(ctx, o, AllowLock)
 }
 
-// Notify counts a notice at the page of an offset, when everything before it in its context is over, and wakes who
-// waits there. It returns how many notices the page has had.
+// Notify counts a notice at an offset's page when all earlier transactions of its context are over, and wakes the
+// callers of Wait. It returns the page's number of notices.
 func (im *Import) Notify(ctx context.Context, off int64) (notices uint64, err error) {
 	return im.runWordOp(ctx, op{
 		name:    "notify",
@@ -304,8 +303,8 @@ func (im *Import) Notify(ctx context.Context, off int64) (notices uint64, err er
 	}, AllowNotify)
 }
 
-// Wait returns when the page of an offset has had more notices than known, with how many. It has no time-out but that
-// of its context, and belongs to no ordering context.
+// Wait returns when the page of an offset has had more notices than known, with their number. It belongs to no ordering
+// context, and its only time-out is that of ctx.
 func (im *Import) Wait(ctx context.Context, off int64, known uint64) (notices uint64, err error) {
 	return im.runWordOp(ctx, op{
 		name:           "wait",
@@ -316,14 +315,14 @@ func (im *Import) Wait(ctx context.Context, off int64, known uint64) (notices ui
 	}, AllowRead)
 }
 
-// Fence returns when every transaction before it in its context is over, of all imports of the Space. Its error is that
-// of the first write to Combining pages, or of Post, which failed since the last Fence.
+// Fence returns when every earlier transaction of its context is over, of all imports of the Space. It returns the
+// error of the first write to Combining pages, or Post, that has failed since the last Fence.
 func (im *Import) Fence(ctx context.Context) error {
 	_, err := im.runWordOp(ctx, op{name: "fence", ordered: true, isFence: true}, 0)
 	return err
 }
 
-// runWordOp carries out what is answered by a word.
+// runWordOp runs a transaction whose answer is a word.
 func (im *Import) runWordOp(ctx context.Context, o op, want Allow) (uint64, error) {
 	c := im.space.getCall()
 	defer im.space.putCall(c)
@@ -332,7 +331,7 @@ func (im *Import) runWordOp(ctx context.Context, o op, want Allow) (uint64, erro
 	return c.op.result, err
 }
 
-// runCall checks a transaction against the downstream table, and carries it out.
+// runCall checks a transaction against the downstream table, and runs it.
 func (im *Import) runCall(ctx context.Context, c *call, want Allow) error {
 	o := &c.op
 	if why := Cause(im.endCause.Load()); why != causeNone && !o.isFence {

@@ -8,28 +8,28 @@ import (
 	"ringlet/transport/link"
 )
 
-// Sizes of what a peer has of this node. Each peer has its own, so that one that stands still takes nothing from
-// others.
+// Sizes of what this node keeps for each peer. Each peer has its own, so that a peer that does not answer takes nothing
+// from others.
 const (
 	smallBuffers  = 64 // of bufferSize, for writes; and as many for posts and write buffers
-	largeBuffers  = 16 // of largeSize, the same
+	largeBuffers  = 16 // of largeSize, for the same
 	largeSize     = 64 << 10
-	maxReadPiece  = 256 << 10 // the longest read in one piece
-	maxLongReads  = 4         // under way at once
+	maxReadPiece  = 256 << 10 // bytes of the longest read in one piece
+	maxLongReads  = 4         // pieces of long reads under way at once
 	readerBuffers = 4
 )
 
-// bufferPool are staging buffers, made when they are first wanted.
+// bufferPool is a pool of staging buffers, made at first use.
 type bufferPool struct {
 	size        int
 	freeIndexes chan int
 
 	mu    sync.Mutex
 	mem   [][]byte       // guarded by mu
-	lists [][]link.Piece // guarded by mu; of pieces in a buffer
+	lists [][]link.Piece // guarded by mu; for the pieces in each buffer
 }
 
-// bytesPerPiece is how many bytes of a buffer there are for each piece in it, at least.
+// bytesPerPiece is the least number of a buffer's bytes for each piece in it.
 const bytesPerPiece = 64
 
 func newBuffers(n, size int) *bufferPool {
@@ -56,7 +56,7 @@ func (b *bufferPool) bytes(i int) []byte {
 	return b.mem[i]
 }
 
-// pieces is an empty list for as many pieces as leave from a buffer together.
+// pieces returns an empty list for the pieces that leave from a buffer together.
 func (b *bufferPool) pieces(i int) []link.Piece {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,7 +66,7 @@ func (b *bufferPool) pieces(i int) []link.Piece {
 	return b.lists[i]
 }
 
-// staging are the buffers that bytes leave from, by their size.
+// staging holds the buffers from which bytes leave, by size.
 type staging struct{ small, large *bufferPool }
 
 func newStaging() staging {
@@ -80,23 +80,23 @@ func (s *staging) poolFor(n int) (from *bufferPool, large bool) {
 	return s.small, false
 }
 
-// peer is what this node has for another member of the view, while one link to it lasts.
+// peer is what this node keeps for another member of the view, for the life of one link.
 type peer struct {
 	space        *Space
 	rank         int
-	linkNumber   uint64        // number of the link; whoever takes the place of another one has the next
+	linkNumber   uint64        // number of the link; its successor has the next
 	done         chan struct{} // closed when the link is over
-	writeStaging staging       // of writes that have started: their link ends them
-	postStaging  staging       // of what is posted, which may wait for a write: so it has none of a write's
+	writeStaging staging       // of writes that have started: the end of their link ends them
+	postStaging  staging       // for posts, which may wait for a write, and so may not use its buffers
 	readBuffers  *bufferPool
 	readJobs     chan readJob // nil before the first long read
 	imports      []*imported
 
-	queueSpace     chan struct{} // a link write has its outcome, so that the link's queue may have room
-	writeOutcomes  uint64        // of link writes
-	postsQueueFull []uint64      // what was posted, and found that queue full
+	queueSpace     chan struct{} // signalled when a link write has its outcome, so the link's queue may have space
+	writeOutcomes  uint64        // number of outcomes of link writes
+	postsQueueFull []uint64      // posts that found the link's queue full
 
-	longReadTokens chan struct{} // pieces of long reads that are under way; of the rank, not of its link
+	longReadTokens chan struct{} // bounds the pieces of long reads under way; of the rank, not of the link
 }
 
 func newPeer(s *Space, rank int, link uint64) *peer {
@@ -113,11 +113,11 @@ func newPeer(s *Space, rank int, link uint64) *peer {
 	}
 }
 
-// handler is a Space as the links tell it.
+// handler is a Space as the Handler of its links.
 type handler Space
 
-// A cookie names the slot of a transaction and the buffer that a link write leaves from, or the buffer of a reader. It
-// names the link, too: what was queued just as a link ended may travel over the next one, and is nobody's there.
+// A cookie contains the slot of a transaction and the buffer of a link write, or a reader's buffer, and the number of
+// the link: a write queued as a link ended may travel over the next link, where its outcome is ignored.
 const (
 	cookieReader = uint64(1) << 63
 	cookieLarge  = uint64(1) << 62
@@ -132,8 +132,7 @@ func (p *peer) cookie(slot, buffer int, large bool) uint64 {
 	return c
 }
 
-// Placed brings what a long read asked for. Other bytes are of no interest: who wants to know of them asks for a
-// notice.
+// Placed takes the bytes of long reads. It ignores writes of peers: a process that wants to know of them uses Wait.
 func (h *handler) Placed(rank int, p transport.Placement) {
 	if p.Imm == 0 {
 		return
@@ -145,10 +144,10 @@ func (h *handler) Placed(rank int, p transport.Placement) {
 	s.mu.Unlock()
 }
 
-// PlacedMany is of none either.
+// PlacedMany ignores writes of peers.
 func (h *handler) PlacedMany(int, []transport.Placement) {}
 
-// Refused counts what the table has turned away. Bytes of a read that was given up are among it.
+// Refused counts writes that the table has refused, also those of reads that were given up.
 func (h *handler) Refused(rank int, p transport.Placement, _ error) {
 	s := (*Space)(h)
 	s.mu.Lock()
@@ -158,7 +157,8 @@ func (h *handler) Refused(rank int, p transport.Placement, _ error) {
 	s.mu.Unlock()
 }
 
-// onReadBytes notes that bytes of a long read are in their place, or were turned away: each of them once. mu is held.
+// onReadBytes notes that bytes of a long read are in place, or were refused; it is called once for each byte. The
+// caller holds mu.
 func (s *Space) onReadBytes(rank int, p *transport.Placement, why Cause) {
 	slot, ok := s.requester.slotOf(rank, p.Imm)
 	if !ok || s.flights[slot].bytesMissing == 0 || s.flights[slot].readWindow != p.Ref {
@@ -178,7 +178,7 @@ func (s *Space) onReadBytes(rank int, p *transport.Placement, why Cause) {
 	}
 }
 
-// Malformed is counted by the link.
+// Malformed: the link counts malformed datagrams.
 func (h *handler) Malformed(int, error) {}
 
 // Completed ends a link write.
@@ -189,7 +189,7 @@ func (h *handler) Completed(rank int, cookie uint64, err error) {
 	p := s.peers[rank]
 	p.onQueueSpace()
 	if cookie>>32&cookieLinks != p.linkNumber {
-		return // its transaction and its buffer went with the link
+		return // its transaction and buffer ended with the link
 	}
 	buffer := int(cookie >> 16 & 0xFFFF)
 	if cookie&cookieReader != 0 {
@@ -199,7 +199,7 @@ func (h *handler) Completed(rank int, cookie uint64, err error) {
 	slot := int(cookie & 0xFFFF)
 	f := &s.flights[slot]
 	switch {
-	case f.posted != nil: // its buffer goes back with the slot
+	case f.posted != nil: // runActions releases its buffer with the slot
 	case cookie&cookieLarge != 0:
 		p.writeStaging.large.release(buffer)
 	default:
@@ -213,7 +213,7 @@ func (h *handler) Completed(rank int, cookie uint64, err error) {
 	s.runActions()
 }
 
-// onQueueSpace lets those try again that found the queue of a link full. mu is held.
+// onQueueSpace lets writes and posts that found the link's queue full try again. The caller holds mu.
 func (p *peer) onQueueSpace() {
 	s := p.space
 	p.writeOutcomes++
@@ -228,9 +228,9 @@ func (p *peer) onQueueSpace() {
 	}
 }
 
-// causeOfWrite is why a link write was refused.
+// causeOfWrite returns why a link write was refused.
 func causeOfWrite(err error) Cause {
-	r, ok := err.(*link.RefusedError) //nolint:errorlint // the link's own, not wrapped
+	r, ok := err.(*link.RefusedError) // the link's own, not wrapped
 	switch {
 	case !ok:
 		return ErrLinkDown
@@ -240,7 +240,7 @@ func causeOfWrite(err error) Cause {
 	return causeOf(shmem.Violation(r.Reason))
 }
 
-// finishWrite ends a write whose link writes are all over. mu is held.
+// finishWrite ends a write when all its link writes have ended. The caller holds mu.
 func (s *Space) finishWrite(slot int) {
 	f := &s.flights[slot]
 	if !f.allQueued || f.pendingWrites > 0 {
@@ -254,7 +254,7 @@ func (s *Space) finishWrite(slot int) {
 	s.requester.finish(slot, Refused, f.cause)
 }
 
-// Signal takes a message of a peer: an answer at once; a request at once too, but for what would wait.
+// Signal handles a peer's message: answers and requests at once, except requests that would wait.
 func (h *handler) Signal(rank int, payload []byte) {
 	s := (*Space)(h)
 	m, err := parse(payload)
@@ -263,7 +263,7 @@ func (h *handler) Signal(rank int, payload []byte) {
 		released []shmem.Ref
 		r        readJob
 		buffer   int
-		here     bool // the read is carried out here
+		here     bool // this goroutine carries out the read
 	)
 	p := s.peers[rank]
 	switch {
@@ -303,7 +303,7 @@ func (h *handler) Signal(rank int, payload []byte) {
 	s.mu.Unlock()
 }
 
-// revokeLater revokes without waiting for it. mu is held.
+// revokeLater revokes windows in a goroutine of its own. The caller holds mu.
 func (s *Space) revokeLater(refs []shmem.Ref) {
 	if len(refs) == 0 {
 		return
@@ -313,7 +313,7 @@ func (s *Space) revokeLater(refs []shmem.Ref) {
 	s.wg.Go(func() {
 		defer close(done)
 		for _, r := range refs {
-			_ = s.table.Revoke(r) // what an evicted peer is still inside of stays taken, and Withdraw says so
+			_ = s.table.Revoke(r) // a window that an evicted peer is inside of stays taken, and Withdraw reports that
 		}
 		s.mu.Lock()
 		delete(s.activeRevokes, done)
@@ -321,7 +321,7 @@ func (s *Space) revokeLater(refs []shmem.Ref) {
 	})
 }
 
-// onAnswer ends the transaction that a peer answers. mu is held.
+// onAnswer ends the transaction that a peer answers. The caller holds mu.
 func (s *Space) onAnswer(rank int, m *message) {
 	slot, ok := s.requester.slotOf(rank, m.id)
 	if !ok {
@@ -338,20 +338,20 @@ func (s *Space) onAnswer(rank int, m *message) {
 		switch {
 		case outcome != Done:
 		case c.op.kind == kindLoad && len(m.body) != len(c.op.dst), c.op.kind != kindLoad && c.op.kind != kindFind &&
-			len(m.body) > 0, c.op.kind == kindRead: // whose bytes tell that it is done
+			len(m.body) > 0, c.op.kind == kindRead: // it ends when its bytes are in place
 			outcome, m.status = Unknown, ErrProtocol
 		case c.op.kind == kindLoad:
 			copy(c.op.dst, m.body)
 		case c.op.kind == kindFind:
 			c.body = append([]byte(nil), m.body...)
 		}
-	} else if f.isFind && outcome == Done { // nobody wants it any more
+	} else if f.isFind && outcome == Done { // the caller has given up: tell the owner
 		_ = s.send(rank, &message{kind: kindLeave, a: m.b})
 	}
 	s.requester.finish(slot, outcome, m.status)
 }
 
-// LinkDown ends what goes on with a peer, both ways.
+// LinkDown ends everything under way with a peer, in both directions.
 func (h *handler) LinkDown(rank int, _ error) {
 	s := (*Space)(h)
 	s.mu.Lock()
@@ -366,7 +366,7 @@ func (h *handler) LinkDown(rank int, _ error) {
 	}
 	for i := range s.openWrites {
 		if s.combiner.buffers[i].inUse && s.openWrites[i].imported.peer == old {
-			s.sendBuffer(i) // and it is refused
+			s.sendBuffer(i) // the requester refuses it
 		}
 	}
 	s.requester.peerDown(rank, ErrLinkDown)
@@ -379,8 +379,8 @@ func (h *handler) LinkDown(rank int, _ error) {
 	s.mu.Unlock()
 }
 
-// isQueueFull says that a link's queue had no room.
+// isQueueFull reports whether a link's queue was full.
 func isQueueFull(err error) bool {
-	_, full := err.(*transport.FullError) //nolint:errorlint // the link's own, not wrapped
+	_, full := err.(*transport.FullError) // the link's own, not wrapped
 	return full
 }

@@ -7,8 +7,7 @@ import (
 	"ringlet/transport/link"
 )
 
-// postedWrite is the staging buffer of an open write buffer, and then of the transaction that it leaves in; or that of
-// a write that was posted.
+// postedWrite is a write without a waiting caller: an open write buffer, later its transaction, or a Post.
 type postedWrite struct {
 	imported    *imported
 	pool        *bufferPool
@@ -30,11 +29,11 @@ func (im *imported) newPostedWrite(from *bufferPool, buffer int, off int64, data
 	}
 }
 
-// Post is Write without waiting. It copies data into a queue of the owner's own, and returns; what became of it is told
-// by the next Fence of this ordering context. Where the queue is full it does nothing, and is refused with ErrFull; the
-// Error names the owner. So who writes to several owners in turn, with an ordering context for each, goes past one that
-// stands still. The queue of an owner, of all contexts, has room for 16 writes of more than 4 KiB, and for 64 shorter
-// ones. Data are at most 64 KiB, and lie in pages of one kind; others are refused with ErrNotPostable.
+// Post is Write without waiting. It copies data into a queue of the owner and returns; the next Fence of this ordering
+// context returns the outcome. If the queue is full, it does nothing and returns ErrFull; the Error names the owner. So
+// a caller that writes to several owners in turn, with an ordering context for each, goes on past one that does not
+// answer. An owner's queue, for all contexts, holds 16 writes of more than 4 KiB and 64 shorter ones. Data are at most
+// 64 KiB, in pages of one kind; Post refuses others with ErrNotPostable.
 func (im *Import) Post(off int64, data []byte) error {
 	s := im.space
 	c := s.getCall()
@@ -85,7 +84,7 @@ func (im *Import) Post(off int64, data []byte) error {
 	return nil
 }
 
-// post gives a write in its buffer, for which there is a token, to the requester, or both back.
+// post passes a write in its buffer, with its token, to the requester; if it may not be posted, it returns both.
 func (im *Import) post(k postedWrite) Cause {
 	s := im.space
 	s.mu.Lock()
@@ -102,7 +101,7 @@ func (im *Import) post(k postedWrite) Cause {
 	return causeNone
 }
 
-// mayPost says what stands against a write whose outcome nobody waits for. mu is held.
+// mayPost returns why a posted write must be refused. The caller holds mu.
 func (s *Space) mayPost(im *Import) Cause {
 	switch {
 	case s.closed || s.peers[im.rank] != im.peer:
@@ -149,7 +148,7 @@ func (im *Import) combine(ctx context.Context, c *call) error {
 	return nil
 }
 
-// joinBuffer appends a write to an open write buffer. mu is held.
+// joinBuffer appends a write to an open write buffer. The caller holds mu.
 func (s *Space) joinBuffer(k bufferKey, off int64, data []byte) bool {
 	i, at, full, ok := s.combiner.join(k, off, len(data))
 	if !ok {
@@ -164,7 +163,7 @@ func (s *Space) joinBuffer(k bufferKey, off int64, data []byte) bool {
 	return true
 }
 
-// openBuffer begins a write buffer with its first write. mu is held.
+// openBuffer opens a write buffer with its first write. The caller holds mu.
 func (s *Space) openBuffer(k bufferKey, off int64, data []byte, buffer int) {
 	im := k.imported.(*imported)
 	for b, ok := s.combiner.victim(k); ok; b, ok = s.combiner.victim(k) {
@@ -175,17 +174,17 @@ func (s *Space) openBuffer(k bufferKey, off int64, data []byte, buffer int) {
 	if full {
 		s.sendBuffer(i)
 	}
-	s.wakePump() // the pump sleeps until another time
+	s.wakePump() // the pump may sleep past the buffer's time
 }
 
-// flush makes what write buffers of a context hold leave. mu is held.
+// flush sends the write buffers of a context. The caller holds mu.
 func (s *Space) flush(ordering int) {
 	for b, ok := s.combiner.findOpen(ordering); ok; b, ok = s.combiner.findOpen(ordering) {
 		s.sendBuffer(b)
 	}
 }
 
-// sendBuffer makes a transaction of a write buffer; nobody waits for it but a fence. mu is held.
+// sendBuffer makes a transaction of a write buffer. The caller holds mu.
 func (s *Space) sendBuffer(i int) {
 	b := s.combiner.close(i)
 	k := s.openWrites[i]
@@ -194,7 +193,7 @@ func (s *Space) sendBuffer(i int) {
 	s.beginPosted(k, b.context)
 }
 
-// beginPosted makes a transaction of a buffer, whose outcome nobody waits for but a fence. mu is held.
+// beginPosted makes a transaction of a buffer; only a fence waits for its outcome. The caller holds mu.
 func (s *Space) beginPosted(k postedWrite, ordering int) {
 	deadline := s.now() + int64(s.cfg.Timeout)
 	slot := s.requester.begin(request{
@@ -208,11 +207,11 @@ func (s *Space) beginPosted(k postedWrite, ordering int) {
 	s.flights[slot] = flight{peer: k.imported.rank, posted: &s.postedWrites[slot]}
 	s.runActions()
 	if deadline == s.requester.earliestDeadline {
-		s.wakePump() // the pump sleeps until a later one
+		s.wakePump() // the pump sleeps until a later deadline
 	}
 }
 
-// sendPosted sends what was posted and may leave. What finds the queue of its link full leaves when there is room.
+// sendPosted sends posted writes that may start. A write that finds its link's queue full waits for space there.
 func (s *Space) sendPosted() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,7 +232,8 @@ func (s *Space) sendPosted() {
 	}
 }
 
-// writePosted queues a posted write. mu is held, but not while it does so: some carriers tell of the outcome at once.
+// writePosted queues a posted write at the link. The caller holds mu; writePosted unlocks it meanwhile, since some
+// carriers report the outcome within the call.
 func (s *Space) writePosted(slot int, id uint64, k *postedWrite) {
 	w, p, f := k.linkWrite, k.imported.peer, &s.flights[slot]
 	w.Cookie = p.cookie(slot, 0, false)
@@ -253,10 +253,10 @@ func (s *Space) writePosted(slot int, id uint64, k *postedWrite) {
 			f.pendingWrites, f.queuedWrites, f.cause = 0, 0, ErrLinkDown
 			s.finishWrite(slot)
 			s.runActions()
-		case s.requester.transactions[slot].state == txLost: // its time is over, and it has not left
+		case s.requester.transactions[slot].state == txLost: // it has timed out and was not sent
 			s.requester.finish(slot, Refused, ErrTimeout)
 			s.runActions()
-		case p.writeOutcomes != outcomes: // meanwhile there may be room
+		case p.writeOutcomes != outcomes: // there may be space meanwhile
 			continue
 		default:
 			f.pendingWrites, f.queuedWrites, f.allQueued, f.allOrNothing = 0, 0, false, false
@@ -267,7 +267,7 @@ func (s *Space) writePosted(slot int, id uint64, k *postedWrite) {
 	}
 }
 
-// storePosted carries a posted write out by stores. mu is held, but not while it does so.
+// storePosted carries out a posted write by stores. The caller holds mu; storePosted unlocks it meanwhile.
 func (s *Space) storePosted(slot int, id uint64, k *postedWrite) {
 	c := s.getCall()
 	defer s.putCall(c)

@@ -6,8 +6,8 @@ import (
 	"ringlet/shmem"
 )
 
-// A long read over a network: the owner writes into the reader's memory, which it is lent for this one read. Before the
-// reader looks, the loan is revoked: from then on nobody writes there.
+// A long read over a network: the reader lends the owner its memory for this one read, and the owner writes there. The
+// reader revokes the loan before it looks at the bytes, so that no peer writes there any longer.
 
 func (im *Import) readLong(ctx context.Context, off int64, dst []byte) (err error) {
 	full := op{
@@ -23,12 +23,12 @@ func (im *Import) readLong(ctx context.Context, off int64, dst []byte) (err erro
 	if why != causeNone {
 		return im.newError(&full, Refused, why)
 	}
-	var inFlight []*call // pieces, in order
+	var inFlight []*call // pieces in order
 	for len(dst) > 0 && err == nil {
 		select {
 		case <-im.peer.longReadTokens:
 		default:
-			if len(inFlight) > 0 { // who has one waits for no other: several that each have some would wait for ever
+			if len(inFlight) > 0 { // two reads that each held tokens and waited for more would wait for ever
 				err = im.collectPiece(ctx, inFlight[0])
 				inFlight = inFlight[1:]
 				continue
@@ -54,7 +54,7 @@ func (im *Import) readLong(ctx context.Context, off int64, dst []byte) (err erro
 	return err
 }
 
-// issuePiece asks for the bytes of one piece, and collectPiece ends it. In between dst is the owner's to write.
+// issuePiece requests the bytes of one piece, and collectPiece ends it. In between the owner may write to dst.
 func (im *Import) issuePiece(ctx context.Context, off int64, dst []byte, ordered bool) (c *call, err error) {
 	s := im.space
 	c = s.getCall()
@@ -84,7 +84,7 @@ func (im *Import) issuePiece(ctx context.Context, off int64, dst []byte, ordered
 
 func (im *Import) collectPiece(ctx context.Context, c *call) error {
 	im.space.await(ctx, c, true)
-	_ = im.space.table.Revoke(c.readWindow) // nobody of this host is lent memory, so nobody is waited for
+	_ = im.space.table.Revoke(c.readWindow) // waits for no process: peers on this host are lent no memory
 	err := im.outcomeError(ctx, c)
 	im.releasePiece(c)
 	return err

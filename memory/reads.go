@@ -5,14 +5,16 @@ import (
 	"ringlet/transport/link"
 )
 
-// What a peer reads here, over a network: its bytes are copied to a buffer of the peer's and written to where it wants
-// them.
+// Reads of peers over a network: this node copies the bytes into a buffer kept for the peer, and writes them into the
+// window that the reader has lent.
 
-// maxInlineRead is so short that its bytes cost no more than its request. Waking a goroutine costs more.
+// maxInlineRead is the longest read that the receiving goroutine carries out itself, bytes: waking another goroutine
+// costs more.
 const maxInlineRead = 16 << 10
 
-// takeShortRead takes a read that the goroutine which received it may carry out, but for one into mapped memory. That
-// goroutine never waits for room in a link's queue, for it brings what makes room. mu is held.
+// takeShortRead takes a short read that the goroutine that received it may carry out, unless the peer's memory is
+// mapped. That goroutine never waits for space in a link's queue, since it is the one that receives the acks. The
+// caller holds mu.
 func (p *peer) takeShortRead(requested []outgoingRead) (r readJob, buffer int, taken bool) {
 	if len(requested) != 1 || requested[0].n > maxInlineRead || p.space.ep.Mapped(p.rank) != nil {
 		return r, 0, false
@@ -25,16 +27,16 @@ func (p *peer) takeShortRead(requested []outgoingRead) (r readJob, buffer int, t
 	}
 }
 
-// queueRead hands a read to the goroutine of the peer. mu is held.
+// queueRead passes a read to the peer's goroutine. The caller holds mu.
 func (p *peer) queueRead(r readJob) {
 	if p.readJobs == nil {
 		p.readJobs = make(chan readJob, maxPending)
 		p.space.wg.Go(p.serveReads)
 	}
-	p.readJobs <- r // the owner lets no more wait than there is room for
+	p.readJobs <- r // the responder admits no more than the channel holds
 }
 
-// serveReads carries out what the peer reads, until its link is over.
+// serveReads carries out the peer's reads, until its link is over.
 func (p *peer) serveReads() {
 	for {
 		select {
@@ -59,7 +61,7 @@ func (p *peer) finishRead(id uint64, why Cause) {
 	}
 }
 
-// serveRead writes the bytes of a segment to where their reader wants them. It reports false where the link is over.
+// serveRead writes the bytes of a segment to the reader's window. It reports false if the link is over.
 func (p *peer) serveRead(r *readJob) (why Cause, ok bool) {
 	for at := uint32(0); at < r.n && why == causeNone; {
 		n := min(r.n-at, largeSize)
@@ -78,8 +80,8 @@ func (p *peer) serveRead(r *readJob) (why Cause, ok bool) {
 	return why, true
 }
 
-// copyOut writes n bytes at an offset of what is read, out of a buffer. A window is pinned while its bytes are copied,
-// and not while they travel. The error is that of the write.
+// copyOut writes n bytes at an offset of a read, from a buffer. It pins the window while it copies, not while the bytes
+// travel. The error is the write's.
 func (p *peer) copyOut(r *readJob, at, n uint32, buffer int,
 	write func(int, link.Write) error) (Cause, error) {
 	src, v := p.space.table.Acquire(shmem.Peer(p.rank), r.ref, r.off+at, n, shmem.AccessRead)

@@ -1,14 +1,14 @@
 package memory
 
-// The user's side, as a pure core: which transaction may start, what has become of each, and whom to tell.
+// The user's side, as a pure core: which transaction may start, what its outcome is, and which caller gets it.
 //
 //	begin → held     in the queue of its ordering context, until its turn
 //	        queued   in the queue of its peer, until one of the peer's 48 outstanding is over
-//	        running  the shell was asked to start it
-//	        lost     its caller got Unknown; the slot waits for what the link says
+//	        running  the shell has been told to start it
+//	        lost     its caller got Unknown; the slot waits until the link reports the outcome, or is over
 //	ended → free
 //
-// Queues are per peer, so a peer that stands still holds up nobody else (virtual output queues, NIC-crossbar §2.1).
+// Queues are per peer, so a peer that does not answer delays no other (virtual output queues, NIC-crossbar §2.1).
 
 // Sizes.
 const (
@@ -34,13 +34,13 @@ func (s transactionState) String() string {
 	return [...]string{"free", "held", "queued", "running", "lost"}[s]
 }
 
-// request is what the core must know of a transaction.
+// request describes a transaction for the core.
 type request struct {
-	context   int // aside: of none
-	peer      int // len(peers): nobody, it is a fence
+	context   int // noContext: none
+	peer      int // len(peers): it is a fence
 	ordered   bool
-	posted    bool // nobody waits for its outcome but a fence
-	longLived bool // it may last: it takes none of the peer's outstanding ones
+	posted    bool // only a fence waits for its outcome
+	longLived bool // it may last: it does not count as one of the peer's outstanding ones
 	deadline  int64
 }
 
@@ -48,8 +48,8 @@ type transaction struct {
 	request
 	id          uint64
 	state       transactionState
-	maybeSent   bool // of one that is posted: it may have left
-	nextInQueue int  // in its queue
+	maybeSent   bool // of a posted one: it may have been sent
+	nextInQueue int  // slot behind it in its queue
 }
 
 type fifo struct{ head, tail int }
@@ -57,7 +57,7 @@ type fifo struct{ head, tail int }
 // orderContext is one ordering context.
 type orderContext struct {
 	held           fifo
-	runningCount   int  // started and not over, lost ones with them
+	runningCount   int  // started and not over, lost ones included
 	orderedRunning bool // one of them is ordered
 	firstFailure   failure
 }
@@ -71,11 +71,11 @@ type failure struct {
 type verb uint8
 
 const (
-	actStart  verb = iota + 1 // carry the transaction out
-	actReport                 // tell its caller what has become of it
+	actStart  verb = iota + 1 // carry out the transaction
+	actReport                 // report the outcome to its caller
 )
 
-// action is something the shell must do.
+// action is a task for the shell.
 type action struct {
 	verb      verb
 	slot      int
@@ -90,9 +90,9 @@ type requester struct {
 	free             []int
 	seq              uint64
 	contexts         [numContexts + 1]orderContext
-	queues           []fifo // by peer; the last is that of fences
+	queues           []fifo // by peer; the last one is for fences
 	runningByPeer    []int  // by peer
-	earliestDeadline int64  // nothing ends before; 0: nothing to end
+	earliestDeadline int64  // no transaction expires before; 0: none expires
 	actions          []action
 	stats            *Stats
 }
@@ -157,13 +157,13 @@ func (r *requester) unlink(q *fifo, slot int) {
 	}
 }
 
-// contextIdle reports whether an ordered transaction of the context would start at once.
+// contextIdle reports whether an ordered transaction of the context could start at once.
 func (r *requester) contextIdle(context int) bool {
 	c := &r.contexts[context]
 	return c.held.head == noSlot && c.runningCount == 0 && c.firstFailure.outcome == Done
 }
 
-// begin takes a transaction in. The shell holds one of the peer's maxTransactionsPerPeer tokens for it, so there is a
+// begin accepts a transaction. The shell holds one of the peer's maxTransactionsPerPeer tokens for it, so there is a
 // free slot.
 func (r *requester) begin(q request) (slot int) {
 	slot = r.free[len(r.free)-1]
@@ -178,7 +178,7 @@ func (r *requester) begin(q request) (slot int) {
 	return slot
 }
 
-// admit lets go what the order of a context lets go.
+// admit starts or queues the held transactions that the context's order permits.
 func (r *requester) admit(context int) {
 	c := &r.contexts[context]
 	for c.held.head != noSlot {
@@ -195,7 +195,7 @@ func (r *requester) admit(context int) {
 			c.firstFailure = failure{}
 			t.state = txRunning
 			r.leaveContext(slot, f.outcome, f.why)
-			return // over has admitted what is behind it
+			return // leaveContext has admitted the later ones
 		case c.firstFailure.outcome != Done && (t.ordered || t.posted):
 			t.state = txRunning
 			r.leaveContext(slot, Refused, ErrEarlier)
@@ -210,7 +210,7 @@ func (r *requester) admit(context int) {
 	}
 }
 
-// startQueued starts what a peer has room for.
+// startQueued starts a peer's queued transactions as far as it may have more outstanding.
 func (r *requester) startQueued(peer int) {
 	for q := &r.queues[peer]; q.head != noSlot && r.runningByPeer[peer] < maxRunningPerPeer; {
 		slot := r.pop(q)
@@ -226,8 +226,8 @@ func (r *requester) start(slot int) {
 	r.actions = append(r.actions, action{verb: actStart, slot: slot, id: r.assignID(slot)})
 }
 
-// assignID gives a running transaction a new id, as its request leaves. Who starts first need not send first, and
-// owners take only ids that grow.
+// assignID gives a running transaction a new id as its request is sent: transactions may be sent in another order than
+// they started, and owners accept only rising ids.
 func (r *requester) assignID(slot int) (id uint64) {
 	r.seq++
 	id = r.seq<<16 | uint64(slot)
@@ -235,7 +235,7 @@ func (r *requester) assignID(slot int) (id uint64) {
 	return id
 }
 
-// slotOf finds the transaction of an id that a peer speaks of.
+// slotOf returns the slot of the transaction with a peer and an id.
 func (r *requester) slotOf(peer int, id uint64) (slot int, ok bool) {
 	slot = int(id & 0xFFFF)
 	if slot >= len(r.transactions) || r.transactions[slot].id != id || r.transactions[slot].peer != peer ||
@@ -245,7 +245,7 @@ func (r *requester) slotOf(peer int, id uint64) (slot int, ok bool) {
 	return slot, true
 }
 
-// finish says what has become of a running or lost transaction.
+// finish ends a running or lost transaction with its outcome.
 func (r *requester) finish(slot int, o Outcome, why Cause) {
 	t := &r.transactions[slot]
 	peer, lost, idle := t.peer, t.state == txLost, t.longLived
@@ -259,7 +259,7 @@ func (r *requester) finish(slot int, o Outcome, why Cause) {
 	}
 }
 
-// leaveContext takes a started transaction out of its context.
+// leaveContext removes a started transaction from its context.
 func (r *requester) leaveContext(slot int, o Outcome, why Cause) {
 	t := &r.transactions[slot]
 	c := &r.contexts[t.context]
@@ -272,7 +272,7 @@ func (r *requester) leaveContext(slot int, o Outcome, why Cause) {
 	r.admit(context)
 }
 
-// report notes an outcome, once for each transaction, and frees the slot if it is over.
+// report reports an outcome, once for each transaction, and frees the slot if free is true.
 func (r *requester) report(slot int, o Outcome, why Cause, free bool) {
 	t := &r.transactions[slot]
 	alreadyReported := t.state == txLost
@@ -297,7 +297,7 @@ func (r *requester) report(slot int, o Outcome, why Cause, free bool) {
 		slotFreed: free,
 	})
 	if alreadyReported {
-		r.actions[len(r.actions)-1].outcome = Done // the caller has gone; only the slot is of interest
+		r.actions[len(r.actions)-1].outcome = Done // the caller has its outcome already; this only frees the slot
 		r.actions[len(r.actions)-1].why = causeNone
 	}
 	if free {
@@ -306,7 +306,7 @@ func (r *requester) report(slot int, o Outcome, why Cause, free bool) {
 	}
 }
 
-// abandon ends a transaction for its caller: one that was not started is refused, another one unknown.
+// abandon ends a transaction for its caller: as refused if it was not started, otherwise as unknown.
 func (r *requester) abandon(slot int, why Cause) {
 	t := &r.transactions[slot]
 	switch t.state {
@@ -328,11 +328,11 @@ func (r *requester) abandon(slot int, why Cause) {
 	}
 }
 
-// unsent reports whether a running transaction has certainly not left. Whoever carries out one that a caller waits for
-// says so himself.
+// unsent reports whether a running posted transaction has certainly not been sent. For others the goroutine that
+// carries them out decides.
 func (t *transaction) unsent() bool { return t.posted && !t.maybeSent }
 
-// expire ends what has had its time.
+// expire ends transactions whose deadline has passed.
 func (r *requester) expire(now int64) {
 	if r.earliestDeadline == 0 || now < r.earliestDeadline {
 		return
@@ -351,7 +351,7 @@ func (r *requester) expire(now int64) {
 	}
 }
 
-// peerDown ends everything that a peer has to do with: what was sent is unknown, the rest refused.
+// peerDown ends all transactions with a peer: those that were sent as unknown, the others as refused.
 func (r *requester) peerDown(peer int, why Cause) {
 	for slot := range r.transactions {
 		t := &r.transactions[slot]

@@ -1,7 +1,7 @@
 package memory
 
-// The owner's side, as a pure core: what is exported, to whom it was granted, and what becomes of each request. It
-// writes no message and waits for nothing; the bytes it touches are those that the export table lets it.
+// The owner's side, as a pure core: the exports, the grants to peers, and the answers to requests. It sends nothing and
+// never waits; it touches only bytes that the export table allows.
 
 import (
 	"fmt"
@@ -10,24 +10,24 @@ import (
 	"ringlet/shmem"
 )
 
-// exportTable is the export table: shmem.Table fits it.
+// exportTable is the export table; shmem.Table is one.
 type exportTable interface {
 	Grant(peer shmem.Peer, seg shmem.SegmentID, off, n int, a shmem.Access) (shmem.Ref, error)
 	Acquire(peer shmem.Peer, r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, shmem.Violation)
 	Release(r shmem.Ref)
 }
 
-// maxPending bounds the reads and waits of one peer that have no answer yet.
+// maxPending bounds the reads and waits of a peer that have no answer yet.
 const maxPending = 64
 
-// exported is one export: a row of the owner's table.
+// exported is an export: a row of the owner's table.
 type exported struct {
 	name         string
 	epoch        uint64
 	segment      shmem.SegmentID
 	size         int
 	rules        []Pages
-	notices      []uint64          // by page
+	notices      []uint64          // number, by page
 	grantsByPeer map[int]*grantSet // by peer
 	noticeWaits  []noticeWait
 }
@@ -46,20 +46,20 @@ type noticeWait struct {
 	known uint64
 }
 
-// windowPlace is where a window lies.
+// windowPlace says where a window lies.
 type windowPlace struct {
 	export *exported
 	first  int // page
 	peer   int
 }
 
-// requesterState is what the owner knows of a peer while their link lasts.
+// requesterState is the owner's state of a peer, for the life of their link.
 type requesterState struct {
-	newestID        uint64 // id of its newest request
+	newestID        uint64 // of its newest request
 	pendingRequests int
 }
 
-// outgoing is a message to a peer. Its body is good until the next request.
+// outgoing is a message to a peer. Its body is valid until the next request.
 type outgoing struct {
 	peer int
 	message
@@ -82,7 +82,7 @@ type responder struct {
 	epoch         uint64
 	loadBuf       [maxLoad]byte
 	stats         *Stats
-	outgoing      []outgoing // what is to be sent, in order
+	outgoing      []outgoing // messages to send, in order
 	outgoingReads []outgoingRead
 }
 
@@ -102,7 +102,7 @@ func newResponder(t exportTable, members int, epoch uint64, stats *Stats) *respo
 	}
 }
 
-// export enters a segment. Nothing is granted before somebody imports it.
+// export adds a segment. Windows are granted when a peer imports it.
 func (r *responder) export(name string, seg shmem.SegmentID, size int, rules []Pages) (*exported, error) {
 	if r.exports[name] != nil {
 		return nil, ErrExists
@@ -126,8 +126,7 @@ func (r *responder) export(name string, seg shmem.SegmentID, size int, rules []P
 	return e, nil
 }
 
-// withdraw takes an export out, tells its users, and returns the windows that must be revoked before its bytes are the
-// owner's again.
+// withdraw removes an export, tells its users, and returns the windows to revoke before the owner may reuse the bytes.
 func (r *responder) withdraw(e *exported) (refs []shmem.Ref) {
 	if r.exports[e.name] != e {
 		return nil
@@ -137,7 +136,7 @@ func (r *responder) withdraw(e *exported) (refs []shmem.Ref) {
 		refs = r.ungrant(e, peer, refs)
 		r.outgoing = append(r.outgoing, outgoing{peer, message{kind: kindRevoked, b: e.epoch}})
 	}
-	for _, w := range e.noticeWaits { // now, when those who are woken know of the end
+	for _, w := range e.noticeWaits { // last, so that the peers that are woken know of the end
 		r.requesters[w.peer].pendingRequests--
 		r.answer(w.peer, w.id, ErrRevoked)
 	}
@@ -154,7 +153,7 @@ func sortedKeys(m map[int]*grantSet) []int {
 	return keys
 }
 
-// ungrant forgets what a peer was granted of an export, and appends its windows.
+// ungrant removes a peer's grants of an export, and appends its windows to refs.
 func (r *responder) ungrant(e *exported, peer int, refs []shmem.Ref) []shmem.Ref {
 	for _, run := range e.grantsByPeer[peer].runs {
 		refs = append(refs, run.ref)
@@ -164,7 +163,7 @@ func (r *responder) ungrant(e *exported, peer int, refs []shmem.Ref) []shmem.Ref
 	return refs
 }
 
-// peerGone forgets a peer whose link is over, and returns the windows to revoke.
+// peerGone removes a peer whose link is over, and returns the windows to revoke.
 func (r *responder) peerGone(peer int) (refs []shmem.Ref) {
 	for _, e := range r.exports {
 		e.noticeWaits = slices.DeleteFunc(e.noticeWaits, func(w noticeWait) bool { return w.peer == peer })
@@ -176,7 +175,7 @@ func (r *responder) peerGone(peer int) (refs []shmem.Ref) {
 	return refs
 }
 
-// answer sends a status, and returns the message for more.
+// answer queues an answer with a status, and returns it for the caller to add values.
 func (r *responder) answer(peer int, id uint64, why Cause) *message {
 	if why != causeNone {
 		r.stats.RequestsRefused++
@@ -185,15 +184,15 @@ func (r *responder) answer(peer int, id uint64, why Cause) *message {
 	return &r.outgoing[len(r.outgoing)-1].message
 }
 
-// request takes a request of a peer. What it answers stands in out, what is to be read in reads. It returns windows
-// that the peer has left, or cannot have, which are to be revoked.
+// request handles a peer's request. It queues answers in outgoing, and reads in outgoingReads. It returns windows to
+// revoke, which the peer has left or could not get.
 func (r *responder) request(peer int, m *message) (released []shmem.Ref) {
 	c := &r.requesters[peer]
 	if m.kind == kindLeave {
 		r.stats.EndMessages++
 		return r.release(peer, m.a)
 	}
-	if m.id <= c.newestID { // a link brings each once; this holds whatever a link does
+	if m.id <= c.newestID { // a link delivers each once; this check does not rely on it
 		r.stats.RequestsRepeated++
 		return nil
 	}
@@ -220,8 +219,8 @@ func (r *responder) request(peer int, m *message) (released []shmem.Ref) {
 	return nil
 }
 
-// grantImport grants what the rules open to the peer, once for all its imports of the export. Where the table has too
-// few windows for that, the peer gets none, and those that it had for a moment are returned.
+// grantImport grants the pages that the rules open to the peer, once for all its imports of the export. If the table
+// has too few windows, the peer gets none, and the windows granted so far are returned.
 func (r *responder) grantImport(peer int, m *message) (released []shmem.Ref) {
 	e := r.exports[string(m.body)]
 	if e == nil {
@@ -251,7 +250,7 @@ func (r *responder) grantImport(peer int, m *message) (released []shmem.Ref) {
 	return nil
 }
 
-// release takes back what a peer has imported, with the last of its imports.
+// release ends an import of a peer; with the last one it returns the windows to revoke.
 func (r *responder) release(peer int, epoch uint64) []shmem.Ref {
 	for _, e := range r.exports {
 		if g := e.grantsByPeer[peer]; e.epoch == epoch && g != nil {
@@ -276,7 +275,7 @@ func (r *responder) doLoad(peer int, m *message) {
 	r.answer(peer, m.id, causeNone).body = body
 }
 
-// loadInto copies; a single word in one step.
+// loadInto copies; a single aligned word atomically.
 func loadInto(dst, src []byte) {
 	if len(src) == shmem.WordSize {
 		if w := shmem.Word(src); w != nil {
@@ -287,7 +286,7 @@ func loadInto(dst, src []byte) {
 	copy(dst, src)
 }
 
-// doRead leaves the bytes to the shell.
+// doRead passes a long read to the shell.
 func (r *responder) doRead(peer int, m *message) {
 	if !r.admitPending(peer, m.id) {
 		return
@@ -301,7 +300,7 @@ func (r *responder) doRead(peer int, m *message) {
 	}})
 }
 
-// admitPending counts a request in that is answered later.
+// admitPending counts a request that is answered later; it refuses one too many.
 func (r *responder) admitPending(peer int, id uint64) bool {
 	if r.requesters[peer].pendingRequests >= maxPending {
 		r.answer(peer, id, ErrBusy)
@@ -311,7 +310,7 @@ func (r *responder) admitPending(peer int, id uint64) bool {
 	return true
 }
 
-// finishRead ends a read. The bytes tell of themselves.
+// finishRead ends a read. If it succeeded, the reader learns that by its bytes.
 func (r *responder) finishRead(peer int, id uint64, why Cause) {
 	r.requesters[peer].pendingRequests--
 	if why != causeNone {
@@ -319,7 +318,7 @@ func (r *responder) finishRead(peer int, id uint64, why Cause) {
 	}
 }
 
-// changeWord does what is done to a word in one step.
+// changeWord carries out an atomic operation on a word.
 func (r *responder) changeWord(peer int, m *message) {
 	mem, v := r.table.Acquire(shmem.Peer(peer), m.ref, uint32(m.off), shmem.WordSize, shmem.AccessLock)
 	if v != 0 {
@@ -336,7 +335,7 @@ func (r *responder) changeWord(peer int, m *message) {
 	r.answer(peer, m.id, causeNone).a = before
 }
 
-// applyWord changes a word by the processor's own instruction, so that others who have it mapped see it before or
+// applyWord changes a word by an atomic instruction, so that processes that have it mapped see the value before or
 // after.
 func applyWord(mem []byte, k kind, a, b uint64) (before uint64, ok bool) {
 	w := shmem.Word(mem)
@@ -356,7 +355,7 @@ func applyWord(mem []byte, k kind, a, b uint64) (before uint64, ok bool) {
 	}
 }
 
-// pageOf checks that a peer may do something with a page, and says which one it is.
+// pageOf checks a peer's access to a page, and returns the export and the page's number.
 func (r *responder) pageOf(peer int, m *message, a shmem.Access) (*exported, int, Cause) {
 	if _, v := r.table.Acquire(shmem.Peer(peer), m.ref, uint32(m.off), 1, a); v != 0 {
 		return nil, 0, causeOf(v)
@@ -369,7 +368,7 @@ func (r *responder) pageOf(peer int, m *message, a shmem.Access) (*exported, int
 	return p.export, p.first + int(m.off/PageSize), causeNone
 }
 
-// notify counts a notice, and answers whoever waits for it.
+// notify counts a notice, and answers the waits for it.
 func (r *responder) notify(peer int, m *message) {
 	e, page, why := r.pageOf(peer, m, shmem.AccessNotify)
 	if why != causeNone {
@@ -408,7 +407,7 @@ func (r *responder) wait(peer int, m *message) {
 	}
 }
 
-// cancel ends a wait. One that was answered already needs no other answer.
+// cancel ends a wait. If it has been answered, it gets no second answer.
 func (r *responder) cancel(peer int, id uint64) {
 	for _, e := range r.exports {
 		for i, w := range e.noticeWaits {
@@ -422,7 +421,7 @@ func (r *responder) cancel(peer int, id uint64) {
 	}
 }
 
-// causeOf is a violation as an importer learns it.
+// causeOf returns the cause for a violation.
 func causeOf(v shmem.Violation) Cause {
 	switch v {
 	case shmem.NoAccess:

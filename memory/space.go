@@ -2,15 +2,15 @@ package memory
 
 // The shell: it binds the cores to the links. Pipeline of a transaction over a network:
 //
-//	caller    1 begin     (sequential, under mu)  the requester takes it in; its context's order decides when it starts
+//	caller    1 begin     (sequential, under mu)  the requester accepts it; its context's order decides when it starts
 //	          2 perform   (parallel)              bytes into staging buffers and link writes, or a request by signal
-//	          3 await     (parallel)              until it is told what has become of it, or its context is done
+//	          3 await     (parallel)              until the outcome is reported, or the caller's context is done
 //	receiver  4 answer    (sequential per peer)   Completed and Signal end transactions, under mu
-//	          5 request   (sequential per peer)   what peers ask: words and short loads at once, long reads by a
-//	                                              goroutine of that peer, so that nothing waits behind them
-//	pump      6 time      (sequential)            write buffers that leave, transactions whose time is over
+//	          5 request   (sequential per peer)   peers' requests: words and short loads at once, long reads by a
+//	                                              goroutine of that peer, so that no request waits behind them
+//	pump      6 time      (sequential)            write buffers that must leave, transactions that have timed out
 //
-// A buffer of a caller is touched in 2 alone, so it is the caller's again when its call returns.
+// The shell uses a caller's buffer in step 2 alone, so the caller may reuse it when its call returns.
 
 import (
 	"context"
@@ -27,16 +27,16 @@ const defaultTimeout = 10 * time.Second
 
 // Config of a Space.
 type Config struct {
-	// Transport is the endpoint's: Network, Table, View, Rank, Carrier and what else is wanted. Handler, OnRejoin and
-	// MayRejoin must be nil: they are the Space's own. A Table that is not shared reaches no other process by memory.
+	// Transport is the endpoint's configuration: Network, Table, View, Rank, Carrier and others. Handler, OnRejoin and
+	// MayRejoin must be nil: the Space sets them. A Table that is not shared cannot be mapped by other processes.
 	Transport transport.Config
-	// Timeout ends transactions whose context has no sooner deadline. Zero means 10 s.
+	// Timeout ends transactions whose context has no earlier deadline. Zero means 10 s.
 	Timeout time.Duration
-	// AllowRejoin says that processes may come back under the name of one that is gone.
+	// AllowRejoin allows a process to come back under the name of one that is gone.
 	AllowRejoin bool
 }
 
-// Space is one process's place in the memory of a view.
+// Space is one process's access to the memory of a view.
 type Space struct {
 	// immutable after New
 	cfg      Config
@@ -44,37 +44,37 @@ type Space struct {
 	ep       *transport.Endpoint
 	start    time.Time
 	members  []transport.Member
-	tokens   []chan struct{} // by peer; the last are those of fences
-	pumpWake chan struct{}   // the pump has something to look at
+	tokens   []chan struct{} // by peer; the last ones are for fences
+	pumpWake chan struct{}   // wakes the pump
 	done     chan struct{}   // closed by Close
 
 	calls sync.Pool      // of *call
-	wg    sync.WaitGroup // of the pump, and of who reads for peers
+	wg    sync.WaitGroup // of the pump, and of goroutines that serve peers' reads
 
-	mu           sync.Mutex // guards what follows
+	mu           sync.Mutex // guards the rest
 	closed       bool
 	responder    *responder
 	requester    *requester
 	combiner     combiner
-	postsReady   []uint64      // transactions of write buffers that may leave
+	postsReady   []uint64      // posted transactions that may be sent
 	postedWrites []postedWrite // by slot
 	flights      []flight      // by slot
 	openWrites   [numWriteBuffers]postedWrite
 	peers        []*peer // by rank
-	scratch      []byte  // for messages
+	scratch      []byte  // buffer for messages
 	stats        Stats
 
-	activeRevokes map[chan struct{}]bool // what is being revoked; each is closed at its end
+	activeRevokes map[chan struct{}]bool // revocations under way; each channel is closed at the end
 }
 
-// Stats counts what a Space did for itself and for others.
+// Stats counts what a Space did for itself and for peers.
 type Stats struct {
 	TransactionsDone    uint64 `count:"done" help:"transactions that were done"`
 	TransactionsRefused uint64 `count:"refused" help:"transactions of which nothing was done, or a part of a write"`
-	TransactionsUnknown uint64 `count:"unknown" help:"transactions that were sent, and nobody knows whether they were done"`
+	TransactionsUnknown uint64 `count:"unknown" help:"transactions that were sent and have no known outcome"`
 	TransactionsDirect  uint64 `count:"direct" help:"transactions that were loads and stores into mapped memory"`
 	LateOutcomes        uint64 `count:"late" help:"outcomes that came after the time-out"`
-	UnexpectedAnswers   uint64 `count:"stray" help:"answers to what was not asked"`
+	UnexpectedAnswers   uint64 `count:"stray" help:"answers to no request of this node"`
 	MalformedMessages   uint64 `count:"malformed" help:"messages that could not be read"`
 	WritesCombined      uint64 `count:"combined" help:"writes that joined an open write buffer"`
 	MostOutstanding     uint64 `help:"most transactions under way to one peer at a time"`
@@ -84,17 +84,17 @@ type Stats struct {
 	RequestsRepeated    uint64 `help:"requests that came a second time; no effect"`
 	WordsChanged        uint64 `help:"words that were changed for peers in one step"`
 	Notices             uint64 `help:"notices of peers"`
-	WritesRefused       uint64 `help:"writes of peers that the export table turned away"`
+	WritesRefused       uint64 `help:"writes of peers that the export table refused"`
 }
 
-// New makes a Space. Connect or Reconnect is next.
+// New makes a Space. Call Connect or Reconnect next.
 func New(cfg Config) (*Space, error) {
 	t := cfg.Transport
 	if t.Handler != nil || t.OnRejoin != nil || t.MayRejoin != nil || t.Table == nil {
-		return nil, fmt.Errorf("a space of rank %d needs a table, and has handlers of its own", t.Rank)
+		return nil, fmt.Errorf("a space of rank %d needs a table, and must have no Handler, OnRejoin or MayRejoin", t.Rank)
 	}
 	if n := len(t.View.Members); n > maxMembers {
-		return nil, fmt.Errorf("a view of %d members is too large for a space, which has room for %d", n, maxMembers)
+		return nil, fmt.Errorf("a view of %d members is too large for a space, which can have %d", n, maxMembers)
 	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = defaultTimeout
@@ -131,7 +131,7 @@ func New(cfg Config) (*Space, error) {
 // Connect links this process to the given ranks, which do the same; see transport.Endpoint.Connect.
 func (s *Space) Connect(ctx context.Context, ranks []int) error { return s.ep.Connect(ctx, ranks) }
 
-// Reconnect is Connect for a process that comes and goes, to owners that have Config.AllowRejoin: it dials all of them.
+// Reconnect is Connect for a process that comes and goes, to owners with Config.AllowRejoin: it dials all ranks.
 func (s *Space) Reconnect(ctx context.Context, ranks []int) error { return s.ep.Reconnect(ctx, ranks) }
 
 // Stats returns the counters.
@@ -144,8 +144,8 @@ func (s *Space) Stats() Stats {
 // LinkStats returns the counters of the links.
 func (s *Space) LinkStats() transport.Stats { return s.ep.Stats() }
 
-// Close ends all links. What is under way ends as after a lost link. Exports are closed, each after its windows are
-// revoked; an error says which bytes a peer may still be inside of.
+// Close ends all links. Transactions under way end as after a lost link. Close closes each export after it has revoked
+// the windows; an error names bytes that a peer may still be inside of.
 func (s *Space) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -183,7 +183,7 @@ func (s *Space) Close() error {
 
 func (s *Space) now() int64 { return int64(time.Since(s.start)) + 1 }
 
-// wakePump makes the pump look.
+// wakePump wakes the pump.
 func (s *Space) wakePump() {
 	select {
 	case s.pumpWake <- struct{}{}:
@@ -191,7 +191,7 @@ func (s *Space) wakePump() {
 	}
 }
 
-// runActions does what the cores ask for. mu is held.
+// runActions does what the cores have requested. The caller holds mu.
 func (s *Space) runActions() {
 	u := s.requester
 	for i := 0; i < len(u.actions); i++ {
@@ -231,7 +231,8 @@ func (s *Space) runActions() {
 	s.responder.outgoingReads = s.responder.outgoingReads[:0]
 }
 
-// send sends a message, which never waits. A link that is over has told, or is about to. mu is held.
+// send sends a message, without waiting. An error means that the link is over, which LinkDown reports. The caller holds
+// mu.
 func (s *Space) send(rank int, m *message) error {
 	s.scratch = m.append(s.scratch[:0])
 	return s.ep.Signal(rank, s.scratch)
@@ -245,7 +246,7 @@ func (s *Space) pump() {
 		s.mu.Lock()
 		now := s.now()
 		s.requester.expire(now)
-		s.runActions() // before others get the slots that are free now
+		s.runActions() // before other transactions get the slots that are free now
 		for b, ok := s.combiner.dueBuffer(now); ok; b, ok = s.combiner.dueBuffer(now) {
 			s.sendBuffer(b)
 		}

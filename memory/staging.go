@@ -1,7 +1,7 @@
 package memory
 
-// Writes over a network: bytes are copied into staging buffers, and leave from there. Each buffer leaves as one link
-// write: of the bytes of one piece, or of many small pieces together.
+// Writes over a network: bytes are copied into staging buffers and leave from there. Each buffer is one link write: the
+// bytes of one piece, or many small pieces.
 
 import (
 	"context"
@@ -12,19 +12,19 @@ import (
 	"ringlet/transport/link"
 )
 
-// smallPiece is the longest piece that leaves together with others. A longer one fills datagrams by itself.
+// smallPiece is the longest piece that leaves together with others, bytes. Longer ones fill datagrams by themselves.
 const smallPiece = 4 << 10
 
-// parcel is a staging buffer that is filled, and then leaves.
+// parcel is a staging buffer that is being filled.
 type parcel struct {
 	pool          *bufferPool
 	bufferIndex   int
 	fromLargePool bool
-	unfilled      []byte       // of the buffer, what is not filled
-	pieces        []link.Piece // what is filled, where pieces leave together
+	unfilled      []byte       // the unused part of the buffer
+	pieces        []link.Piece // in the buffer, if pieces leave together
 }
 
-// performWrite cuts a write into link writes: at the rows of the table, and at the size of staging buffers.
+// performWrite divides a write into link writes: at the rows of the table, and by the size of staging buffers.
 func (im *imported) performWrite(ctx context.Context, c *call) {
 	s := im.space
 	why := causeNone
@@ -61,8 +61,8 @@ func (im *imported) performWrite(ctx context.Context, c *call) {
 	s.runActions()
 }
 
-// pack copies a small piece into a buffer that leaves when it is full. So many pieces are still to come, this one among
-// them: what they are likely to need decides which buffer is begun.
+// pack copies a small piece into a buffer that leaves when it is full. remaining is the number of pieces still to come,
+// this one included; it determines the size of a new buffer.
 func (im *imported) pack(ctx context.Context, c *call, box *parcel, p link.Piece, remaining int) Cause {
 	n := len(p.Data)
 	if box.pool != nil && (n > len(box.unfilled) || len(box.pieces) == cap(box.pieces)) {
@@ -111,7 +111,7 @@ func (im *imported) stage(ctx context.Context, c *call, r *pageRun, at uint32, d
 	return im.queueParcel(ctx, c, &box, w)
 }
 
-// acquireBuffer takes a staging buffer that holds n bytes, and waits for one as long as its call may.
+// acquireBuffer takes a staging buffer of at least n bytes, and waits for one until the call's deadline.
 func (im *imported) acquireBuffer(ctx context.Context, c *call, n int, box *parcel) Cause {
 	pool, large := im.peer.writeStaging.poolFor(n)
 	i, err := acquirePlace(ctx, im.space, pool.freeIndexes, im.peer.done, c.deadline)
@@ -121,7 +121,7 @@ func (im *imported) acquireBuffer(ctx context.Context, c *call, n int, box *parc
 	return causeOfWait(err)
 }
 
-// causeOfWait is why there was no buffer.
+// causeOfWait returns why there was no buffer.
 func causeOfWait(err error) Cause {
 	switch {
 	case err == nil:
@@ -132,8 +132,8 @@ func causeOfWait(err error) Cause {
 	return ErrTimeout
 }
 
-// queueParcel queues what is in a staging buffer: its pieces, or a write. The buffer is free again with the outcome, or
-// where nothing was queued.
+// queueParcel queues the contents of a staging buffer: its pieces, or a write. The buffer is free again after the
+// outcome, or if nothing was queued.
 func (im *imported) queueParcel(ctx context.Context, c *call, box *parcel, w link.Write) Cause {
 	s := im.space
 	s.mu.Lock()
@@ -141,7 +141,7 @@ func (im *imported) queueParcel(ctx context.Context, c *call, box *parcel, w lin
 		s.flights[c.slot].cause != causeNone {
 		s.mu.Unlock()
 		box.pool.release(box.bufferIndex)
-		return ErrTimeout // or what the flight says
+		return ErrTimeout // the flight may have another cause, which counts
 	}
 	s.flights[c.slot].pendingWrites++
 	s.flights[c.slot].queuedWrites++
@@ -160,8 +160,8 @@ func (im *imported) queueParcel(ctx context.Context, c *call, box *parcel, w lin
 	return why
 }
 
-// enqueue queues a link write, or one of many pieces. A peer that withholds an answer may keep the link's queue full
-// for as long as it likes, so nobody waits for room longer than for anything else.
+// enqueue queues a link write, or one of many pieces. A peer that withholds answers may keep the link's queue full for
+// ever, so waiting for space ends at the call's deadline.
 func (im *imported) enqueue(ctx context.Context, until int64, w link.Write, pieces []link.Piece) Cause {
 	s, p := im.space, im.peer
 	try := func() error {
@@ -186,7 +186,7 @@ func (im *imported) enqueue(ctx context.Context, until int64, w link.Write, piec
 		}
 		err = try()
 	}
-	select { // one outcome wakes one of those who wait, and may have made room for more
+	select { // one outcome wakes one waiter, but may have made space for more
 	case p.queueSpace <- struct{}{}:
 	default:
 	}

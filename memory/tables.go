@@ -8,16 +8,16 @@ import (
 	"text/tabwriter"
 )
 
-// ExportRow is a row of the owner's table: pages of a segment, and who may do what with them.
+// ExportRow is a row of the owner's table: pages of a segment, and their rule.
 type ExportRow struct {
 	Name       string
 	Epoch      uint64
-	First      int // page
+	First      int // first page
 	Count      int
-	Peer       string // "*": everybody
+	Peer       string // name, or "*" for everybody
 	Allow      Allow
 	Attributes Attributes
-	Importers  []string // peers that have windows there now
+	Importers  []string // names of peers that have windows there now
 }
 
 // ImportRow is a row of the user's table: pages of another node's segment.
@@ -25,13 +25,13 @@ type ImportRow struct {
 	Name       string
 	Node       string
 	Epoch      uint64
-	First      int // page
+	First      int // first page
 	Count      int
-	Window     uint32 // the address there
+	Window     uint32 // the owner's window
 	Generation uint32
 	Allow      Allow
 	Attributes Attributes
-	Mapped     bool // loads and stores
+	Mapped     bool // accessed by loads and stores
 	EndCause   string
 }
 
@@ -42,7 +42,7 @@ type Tables struct {
 	Imports []ImportRow
 }
 
-// Tables returns both tables as they are now.
+// Tables returns the present state of both tables.
 func (s *Space) Tables() (t Tables) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

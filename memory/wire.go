@@ -10,15 +10,15 @@ import (
 
 // Requests and answers are signals of the link, which arrive once and in order. docs/format/memory.md draws them.
 
-// MessageVersion is that of messages of memory; others are refused.
+// MessageVersion is the version of memory's messages; others are refused.
 const MessageVersion = 2
 
 const (
 	wireMagic  = 'M'
 	wireHeader = 48
-	// maxBody is what a signal holds beside the header.
+	// maxBody is the most bytes of a signal beside the header.
 	maxBody = link.MaxSignal - wireHeader
-	// maxLoad is what an answer brings by itself. What is longer is written to where the reader wants it.
+	// maxLoad is the most bytes in an answer. Longer reads are written into the reader's memory.
 	maxLoad  = 960
 	runBytes = 20
 	maxRuns  = maxBody / runBytes
@@ -27,7 +27,7 @@ const (
 
 type kind uint8
 
-// Kinds of message. The numbers stand on the wire.
+// Kinds of message, as numbers in messages.
 const (
 	kindFind    kind = iota + 1 // body: name → a: size, b: epoch, body: runs
 	kindLeave                   // a: epoch; no answer
@@ -38,8 +38,8 @@ const (
 	kindCompare                 // ref, off; a: the word expected, b: the new word → a: the word before
 	kindNotify                  // ref, off → a: how many notices the page has had
 	kindWait                    // ref, off; a: notices known → a: how many it has had, when that is more
-	kindCancel                  // a: id of a wait; it is answered for the wait
-	kindRevoked                 // b: epoch; no answer: the owner tells that an export is withdrawn
+	kindCancel                  // a: id of a wait; the wait gets the answer
+	kindRevoked                 // b: epoch; no answer: the owner has withdrawn the export
 	kindAnswer                  // id, status
 
 	numKinds
@@ -56,7 +56,7 @@ func (k kind) String() string {
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
-// message is a request or an answer. Its body lies in the signal it was read from.
+// message is a request or an answer. Its body lies in the signal that it was read from.
 type message struct {
 	kind   kind
 	status Cause
@@ -68,7 +68,7 @@ type message struct {
 	body   []byte
 }
 
-// append puts the message behind b.
+// append appends the message to b.
 func (m *message) append(b []byte) []byte {
 	le := binary.LittleEndian
 	b = append(b, wireMagic, byte(m.kind), byte(m.status), MessageVersion)
@@ -82,7 +82,7 @@ func (m *message) append(b []byte) []byte {
 	return append(b, m.body...)
 }
 
-// parse reads a message. It checks all that can be checked without the tables.
+// parse reads a message. It checks everything that needs no tables.
 func parse(b []byte) (m message, err error) {
 	if len(b) < wireHeader || b[0] != wireMagic {
 		return m, fmt.Errorf("a signal of %d bytes is no message of memory", len(b))
@@ -121,7 +121,7 @@ func parse(b []byte) (m message, err error) {
 	return m, nil
 }
 
-// appendRuns puts an importer's table behind b.
+// appendRuns appends an importer's table to b.
 func appendRuns(b []byte, runs []pageRun) []byte {
 	le := binary.LittleEndian
 	for _, r := range runs {
@@ -134,10 +134,10 @@ func appendRuns(b []byte, runs []pageRun) []byte {
 	return b
 }
 
-// parseRuns reads the table of a segment of so many pages: rows in order that do not overlap.
+// parseRuns reads the table of a segment with that many pages: rows in order that do not overlap.
 func parseRuns(b []byte, pages int) ([]pageRun, error) {
 	if len(b)%runBytes != 0 {
-		return nil, fmt.Errorf("a table of %d bytes", len(b))
+		return nil, fmt.Errorf("a table of %d bytes, not of whole rows", len(b))
 	}
 	le := binary.LittleEndian
 	var runs []pageRun
@@ -152,7 +152,7 @@ func parseRuns(b []byte, pages int) ([]pageRun, error) {
 		}
 		if r.first < end || r.count < 1 || r.count > maxRunPages || r.first > pages-r.count ||
 			r.allow&^AllowAll != 0 || r.attributes&^attributesAll != 0 {
-			return nil, fmt.Errorf("row %d of a table, pages %d +%d of %d, makes no sense", len(runs), r.first, r.count, pages)
+			return nil, fmt.Errorf("row %d of a table, pages %d +%d of %d, is invalid", len(runs), r.first, r.count, pages)
 		}
 		end = r.first + r.count
 		runs = append(runs, r)

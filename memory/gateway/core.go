@@ -1,6 +1,6 @@
 package gateway
 
-// The checks, as a pure core: what a client may have carried out, and what it is refused.
+// The checks, as a pure core: which of a client's requests are carried out, and why others are refused.
 
 import (
 	"encoding/binary"
@@ -9,7 +9,7 @@ import (
 	"ringlet/memory"
 )
 
-// target is a segment as the core must know it.
+// target is a segment as the core needs it.
 type target interface {
 	Allows(off int64, n int, want memory.Allow) (memory.Attributes, memory.Cause)
 }
@@ -18,20 +18,20 @@ type target interface {
 type handleRow struct {
 	generation uint32 // of the handle; 24 bits
 	inUse      atomic.Bool
-	target     atomic.Pointer[target] // nil until it is imported
+	target     atomic.Pointer[target] // nil until the import is done
 }
 
-// core is the state of one client. Its methods are for one goroutine, but for over, imported and ended, which whoever
-// carries requests out calls.
+// core is the state of one client. Its methods are for the session's goroutine, except freeRow, setTarget and finish,
+// which the goroutine that carries out a request calls.
 type core struct {
-	dataSize            uint64 // bytes of the data area
-	consumedDescriptors uint64 // descriptors
+	dataSize            uint64 // size of the data area, bytes
+	consumedDescriptors uint64 // descriptors taken so far
 	pending             [ringDescriptors]atomic.Bool
 	rows                [maxSegments]handleRow
 	activeWaits         atomic.Int32
 }
 
-// countNew says how many descriptors are new.
+// countNew returns how many descriptors are new.
 func (c *core) countNew(started uint64) (n uint64, err error) {
 	if started < c.consumedDescriptors || started-c.consumedDescriptors > ringDescriptors {
 		return 0, &brokenError{Started: started, Consumed: c.consumedDescriptors}
@@ -39,8 +39,8 @@ func (c *core) countNew(started uint64) (n uint64, err error) {
 	return started - c.consumedDescriptors, nil
 }
 
-// consume checks the next descriptor, a copy. Of a list, which stands in the data area, a copy is made, and then
-// checked. What is refused is over. Each other request is owed an answer, and must be given to finish first.
+// consume checks the next descriptor, of which d is a copy. It copies a list from the data area before it checks the
+// list. A refused request has ended. Every other one must get an answer, and finish before that.
 func (c *core) consume(d *[descriptorSize]byte, data []byte, r *request) Cause {
 	r.decode(c.consumedDescriptors, d)
 	c.consumedDescriptors++
@@ -105,7 +105,7 @@ func (c *core) checkPiece(r *request, rule *rule, p piece) Cause {
 	return 0
 }
 
-// checkGrants asks the grants.
+// checkGrants checks remote bytes against the grants.
 func (c *core) checkGrants(r *request, rule *rule, off int64, n int) Cause {
 	at, why := r.target.Allows(off, n, rule.allow)
 	if why == 0 && r.flags&flagNotify != 0 {
@@ -140,7 +140,7 @@ func (c *core) checkList(data []byte, r *request, rule *rule) Cause {
 	return 0
 }
 
-// A handle is a row of the table, and above that how often the row was given out.
+// A handle is the number of a row, and above that bit how often the row was given out.
 const rowBits = 8
 
 func (c *core) findTarget(handle uint32) target {
@@ -154,7 +154,7 @@ func (c *core) findTarget(handle uint32) target {
 	return nil
 }
 
-// reserveRow takes a row for what is to be imported.
+// reserveRow takes a row for an import.
 func (c *core) reserveRow(r *request) Cause {
 	for i := range c.rows {
 		row := &c.rows[i]
@@ -169,20 +169,20 @@ func (c *core) reserveRow(r *request) Cause {
 	return tooManySegments
 }
 
-// freeRow gives a row back: its handle is unknown from now on.
+// freeRow frees a row: its handle is unknown from then on.
 func (c *core) freeRow(handle uint32) {
 	row := &c.rows[handle&(1<<rowBits-1)]
 	row.target.Store(nil)
 	row.inUse.Store(false)
 }
 
-// setTarget makes a handle known.
+// setTarget makes a handle valid.
 func (c *core) setTarget(handle uint32, t target) { c.rows[handle&(1<<rowBits-1)].target.Store(&t) }
 
 // markPending notes that a request will be answered later.
 func (c *core) markPending(r *request) { c.pending[r.position%ringDescriptors].Store(true) }
 
-// finish notes that a request that was owed an answer is about to get it.
+// finish notes that a request is about to get its answer.
 func (c *core) finish(r *request) {
 	if r.op == opWait {
 		c.activeWaits.Add(-1)

@@ -12,15 +12,15 @@ type operation uint8
 
 const (
 	opImport operation = iota + 1 // local bytes: a name; value: a handle
-	opLeave                       // gives a handle back
+	opLeave                       // frees a handle
 	opSize                        // value: size of the segment
 	opWrite
 	opRead
-	opAdd     // value: the word before, as for the next two
+	opAdd     // value: the former word, also for the next two
 	opSwap    // a: the new word
 	opCompare // a: the word expected, b: the new one
-	opNotify  // value: how many notices the page has had
-	opWait    // a: how many are known; value: how many there are
+	opNotify  // value: the page's number of notices
+	opWait    // a: number of notices known; value: present number
 	opFence
 
 	numOperations
@@ -33,11 +33,11 @@ var operationNames = [numOperations]string{
 // Flags of a descriptor.
 const (
 	flagList   = 1 << iota // the local bytes are a list of pieces
-	flagNotify             // when the bytes are written, the page of the remote offset is notified
-	flagAlone              // not together with the writes before and behind it
+	flagNotify             // when the bytes are written, notify the page of the remote offset
+	flagAlone              // not merged with the writes before and behind it
 )
 
-// Places in a descriptor; the rest is 0.
+// Offsets in a descriptor; the rest is 0.
 const (
 	dOperation = 0x00
 	dFlags     = 0x01
@@ -54,14 +54,14 @@ const (
 	listEntry = 16 // u64 remote offset, u32 local offset, u32 length
 )
 
-// rule is what the descriptors of an operation are checked against.
+// rule says what a descriptor of an operation must be.
 type rule struct {
-	needsSegment  bool         // it names one
+	needsSegment  bool         // it names a segment
 	maxLocalBytes int          // most local bytes; 0: it has none
-	remoteBytes   int          // bytes at the remote offset where there are no local ones
-	allow         memory.Allow // what the grants must open
-	allowedFlags  byte         // that it may have
-	hasValue      bool         // its completion has one
+	remoteBytes   int          // bytes at the remote offset if there are no local ones
+	allow         memory.Allow // access that the grants must allow
+	allowedFlags  byte         // flags that it may have
+	hasValue      bool         // its completion has a value
 }
 
 // rules is the table of checks.
@@ -80,10 +80,10 @@ var rules = [numOperations]rule{
 	opFence:   {needsSegment: true, allowedFlags: flagAlone},
 }
 
-// Cause is why a descriptor was not done: of 1 to 31 the causes of package memory, from 32 on those of the gateway.
+// Cause is why a descriptor was not done: 1 to 31 are causes of package memory, those from 32 on the gateway's.
 type Cause uint8
 
-// Causes of the gateway: what its checks refuse.
+// Causes of the gateway's checks.
 const (
 	badOperation Cause = iota + 32
 	badFlags
@@ -124,11 +124,11 @@ const (
 	outcomeDone    = 1
 	outcomeRefused = 2
 	outcomeUnknown = 3
-	outcomePartial = 4 // refused, perhaps after a part
+	outcomePartial = 4 // refused, perhaps after a part was done
 	numOutcomes    = 5
 )
 
-// answer is what a completion word says.
+// answer is the content of a completion word.
 type answer struct {
 	outcome  uint8
 	cause    Cause
@@ -138,13 +138,13 @@ type answer struct {
 
 func refusal(why Cause) answer { return answer{outcome: outcomeRefused, cause: why} }
 
-// piece is bytes of the data area, and where in the segment they belong.
+// piece is bytes of the data area, and their place in the segment.
 type piece struct {
 	remote        int64
 	local, length uint32
 }
 
-// request is a descriptor that was checked.
+// request is a checked descriptor.
 type request struct {
 	position   uint64
 	op         operation
@@ -156,7 +156,7 @@ type request struct {
 	piece
 	list          []piece
 	a, b          uint64
-	timeoutMillis uint32 // ms
+	timeoutMillis uint32
 }
 
 func (r *request) String() string {
@@ -164,7 +164,7 @@ func (r *request) String() string {
 		operationNames[r.op], r.context, r.flags, r.handle, r.remote, r.local, r.length, r.a, r.b, r.timeoutMillis, r.list)
 }
 
-// decode takes a descriptor apart; what is in it may be anything.
+// decode reads a descriptor; its content may be arbitrary.
 func (r *request) decode(position uint64, d *[descriptorSize]byte) {
 	le := binary.LittleEndian
 	*r = request{

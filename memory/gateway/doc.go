@@ -1,30 +1,30 @@
-// Package gateway lets a process that is not Ringlet's use remote memory: a ring of descriptors in shared memory, which
-// a client fills and this package carries out as transactions of a memory.Space. The layout, which clients/c and
-// clients/python have too, is docs/format/door.md; the reasons are docs/design/055-remote-memory.md.
+// Package gateway lets a process that is not Ringlet's use remote memory: a client fills a ring of descriptors in
+// shared memory, and this package carries them out as transactions of a memory.Space. The layout, which clients/c and
+// clients/python implement, is docs/format/door.md; the reasons are in docs/design/060-memory-gateway.md.
 //
-// It stands for the protected user-level transfers of SCI-bridge §II.A and the request queue of the card of
+// It implements the protected user-level transfers of SCI-bridge §II.A and the request queue of the card of
 // NIC-crossbar §3.1.3: 1,024 entries of up to 4 kB or a list, several started by one store, a word written when each is
-// over, and a notice where the bytes went.
+// over, and a notice at the destination of the bytes.
 //
 // # What the caller must do, in order
 //
-//  1. Make a Gateway, with a Space that is connected. Its data area is all of this process's memory that a client's
+//  1. Make a Gateway, with a connected Space. Its data area is the only memory of this process that a client's
 //     transfers can name.
-//  2. Serve one client after the other, until the context is done. It closes the gateway.
+//  2. Serve, which serves one client after the other until the context is done, and then closes the gateway.
 //  3. Stats at any time.
 //
 // # Pipeline
 //
-//	client   descriptors into the ring, one store of "started"
-//	serve    1 count   (sequential)           how many are new; a counter that cannot be closes the gateway
-//	         2 accept  (sequential)           each is copied once, then checked against a table; refusals are answered
-//	         3 do      (sequential)           what only loads and stores, here, if nothing before it waits in its context
-//	worker   3 do      (one per context)      everything else, in the order of its context; writes travel together
+//	client   writes descriptors into the ring, and stores "started" once
+//	serve    1 count   (sequential)           counts new descriptors; an impossible count closes the gateway
+//	         2 accept  (sequential)           copies each once, checks it against a table, and answers refusals
+//	         3 do      (sequential)           loads and stores, unless an earlier request of the context is under way
+//	worker   3 do      (one per context)      all others, in the order of their context; writes travel together
 //	both     4 answer  (parallel)             a completion word each, then the bell
 //
 // # What it does not promise
 //
-// Nothing in the shared memory is believed, and no client can reach bytes that the grants of the Space do not open. But
-// all processes of one user can open a gateway. What a client changes while it is transferred arrives as it was, or as
-// it is.
+// The gateway checks everything in the shared memory, and no client can reach bytes that the grants of the Space do not
+// open. But every process of the user can open a gateway. If a client changes bytes during their transfer, either the
+// old or the new ones arrive.
 package gateway

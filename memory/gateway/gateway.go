@@ -15,11 +15,11 @@ import (
 
 // Config of a Gateway.
 type Config struct {
-	Space *memory.Space // connected, and of this gateway alone: its ordering contexts are the client's
+	Space *memory.Space // connected; for this gateway alone, since its ordering contexts are the client's
 	Name  string        // the card is /dev/shm/ringlet-door-NAME
 	Data  int           // bytes of the data area, minData to maxData
 	Log   *slog.Logger
-	Dir   string // where the card is; "": /dev/shm
+	Dir   string // directory of the card; "": /dev/shm
 }
 
 // Gateway serves one client at a time.
@@ -30,18 +30,18 @@ type Gateway struct {
 	stats Stats // guarded by mu
 }
 
-// Stats counts what became of clients, and of their descriptors.
+// Stats counts clients and their descriptors.
 type Stats struct {
-	Clients  uint64 // that have come
-	Detached uint64 // that have left
+	Clients  uint64 // clients that have attached
+	Detached uint64 // clients that have detached
 	Died     uint64
-	Broken   uint64 // whose count of descriptors could not be
+	Broken   uint64 // clients with an impossible count of descriptors
 	Counts
 }
 
-// Counts says what became of descriptors.
+// Counts counts the outcomes of descriptors.
 type Counts struct {
-	Descriptors uint64 // that were taken
+	Descriptors uint64 // descriptors taken
 	Done        uint64
 	Refused     uint64
 	Unknown     uint64
@@ -72,7 +72,7 @@ func (c *Counts) count(a answer, n int) {
 	c.Causes[min(a.cause, numCauses-1)] += uint64(n)
 }
 
-// logValue are what was counted, with each cause by its words.
+// logValue lists the counters for the log, with the text of each cause.
 func (c *Counts) logValue() slog.Value {
 	out := []slog.Attr{
 		slog.Uint64("descriptors", c.Descriptors),
@@ -88,10 +88,10 @@ func (c *Counts) logValue() slog.Value {
 	return slog.GroupValue(out...)
 }
 
-// New makes a Gateway. Serve is next.
+// New makes a Gateway. Call Serve next.
 func New(cfg Config) (*Gateway, error) {
 	if cfg.Data < minData || cfg.Data > maxData {
-		return nil, fmt.Errorf("the data area of a gateway has %d bytes to 1 GiB, and not %d", minData, cfg.Data)
+		return nil, fmt.Errorf("the data area of a gateway must have %d bytes to 1 GiB, not %d", minData, cfg.Data)
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -99,7 +99,7 @@ func New(cfg Config) (*Gateway, error) {
 	return &Gateway{cfg: cfg}, nil
 }
 
-// snapshot returns the counters. Those of a client that is there are among them.
+// snapshot returns the counters, those of the present client included.
 func (d *Gateway) snapshot() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,12 +108,12 @@ func (d *Gateway) snapshot() Stats {
 
 // Times of a gateway.
 const (
-	attachPoll   = 10 * time.Millisecond  // how soon a client that rings no bell is seen to come
-	livenessPoll = 100 * time.Millisecond // how often a client is asked whether it lives
+	attachPoll   = 10 * time.Millisecond  // the longest wait to see a client attach that does not ring
+	livenessPoll = 100 * time.Millisecond // how often a client's lock is checked
 )
 
-// Serve serves one client after the other, until ctx is done. The memory is made anew for each, so nothing of one is
-// left to the next. It fails where the memory cannot be made: the name is taken, or there is no room.
+// Serve serves one client after the other, until ctx is done. It makes new memory for each, so that no client finds
+// bytes of an earlier one. It fails if it cannot make the memory: the name is in use, or there is too little memory.
 func (d *Gateway) Serve(ctx context.Context) error {
 	for ctx.Err() == nil {
 		s, err := d.open(ctx)
@@ -134,7 +134,8 @@ func (d *Gateway) Serve(ctx context.Context) error {
 		case endDied:
 			d.logClient(s, func(st *Stats) { st.Died++ }, slog.LevelWarn, "a client has died: what it had under way is ended")
 		case endBroken:
-			d.logClient(s, func(st *Stats) { st.Broken++ }, slog.LevelWarn, "a client's gateway is closed: "+s.brokenErr.Error())
+			d.logClient(s, func(st *Stats) { st.Broken++ }, slog.LevelWarn,
+				"closed the gateway of a client that broke its layout: "+s.brokenErr.Error())
 		case endCancelled:
 			if came {
 				d.logClient(s, func(*Stats) {}, slog.LevelInfo, "the gateway is closed while a client is there")
@@ -156,17 +157,17 @@ func (d *Gateway) logClient(s *session, note func(*Stats), level slog.Level, wha
 	log.Log(context.Background(), level, what)
 }
 
-// endReason is why a client is served no more.
+// endReason is why the gateway stops serving a client.
 type endReason int
 
 const (
 	endCancelled endReason = iota // the gateway's context is done
-	endDetached                   // the client has left
-	endDied                       // it has died
-	endBroken                     // its counter cannot be
+	endDetached                   // the client has detached
+	endDied                       // the client's process has died
+	endBroken                     // its count of descriptors is impossible
 )
 
-// session is one client's time at the gateway, in memory of its own.
+// session is the service of one client, in memory of its own.
 type session struct {
 	*sharedMemory
 	gateway   *Gateway
@@ -180,15 +181,15 @@ type session struct {
 	pid       uint64
 	brokenErr error
 
-	batch          []request      // taken, all for the same place
-	batchWorker    *contextWorker // that place; nil: this goroutine
+	batch          []request      // requests taken, all for batchWorker
+	batchWorker    *contextWorker // nil: this goroutine carries them out
 	inlineExecutor executor
-	contextsIdle   [numContexts]bool // nothing of the context is under way; false: perhaps something is
+	contextsIdle   [numContexts]bool // no transaction of the context is under way; false: there may be one
 
 	counts Counts // guarded by gateway.mu
 }
 
-// open makes the memory.
+// open makes the memory for a client.
 func (d *Gateway) open(ctx context.Context) (*session, error) {
 	name, dir := segmentPrefix+d.cfg.Name, shmem.WithDir(d.cfg.Dir)
 	if _, err := shmem.Reclaim(name, dir); err != nil {
@@ -217,13 +218,13 @@ func (d *Gateway) open(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// close ends what is under way, and takes the memory away.
+// close ends all transactions of the client, and removes the memory.
 func (s *session) close(refused bool) error {
 	s.stop(memory.ErrClosed)
 	s.wg.Wait()
 	for _, l := range s.workers {
 		if l != nil {
-			l.drainQueue() // what was taken after the worker had ended
+			l.drainQueue() // requests taken after the worker had ended
 		}
 	}
 	for i := range s.core.rows {
@@ -240,7 +241,7 @@ func (s *session) close(refused bool) error {
 	return s.seg.Close()
 }
 
-// await waits until a client has come.
+// await waits until a client attaches.
 func (s *session) await(ctx context.Context) error {
 	err := s.workBell.Await(ctx, attachPoll, func() (bool, error) { return s.attached.Load() > 0, nil },
 		func() error { return nil })
@@ -248,10 +249,10 @@ func (s *session) await(ctx context.Context) error {
 	return err
 }
 
-// errDied is what a wait finds out.
+// errDied says that the client's process has died.
 var errDied = errors.New("the client has died")
 
-// serve carries out what the client asks for, until it goes or has to.
+// serve carries out the client's requests until the client leaves or must be closed.
 func (s *session) serve() endReason {
 	for {
 		n, err := s.core.countNew(s.startedCount.Load())
@@ -273,7 +274,7 @@ func (s *session) serve() endReason {
 	}
 }
 
-// poll says whether there is something to do. Else whoever starts the next descriptor is to ring, once.
+// poll reports whether there is something to do. If not, it asks the client to ring once, at its next descriptor.
 func (s *session) poll() (bool, error) {
 	if s.startedCount.Load() == s.core.consumedDescriptors {
 		s.wake.Arm(s.core.consumedDescriptors + 1)

@@ -13,9 +13,9 @@ const (
 	magic   = "RNGLMEMD"
 	version = 1
 
-	// ringDescriptors is how many descriptors a ring has, and how many transactions a client may have under way.
+	// ringDescriptors is the size of the ring, and the most transactions of a client under way.
 	ringDescriptors = 1024
-	// descriptorSize is that of one, bytes.
+	// descriptorSize is the size of a descriptor, bytes.
 	descriptorSize = 64
 	completionSize = 16
 
@@ -23,25 +23,25 @@ const (
 	wordsAt = ringAt + ringDescriptors*descriptorSize
 	dataAt  = wordsAt + ringDescriptors*completionSize
 
-	// minData is the smallest data area of a gateway, bytes.
+	// minData is the smallest data area, bytes.
 	minData = 8 << 10
-	// maxData is the largest.
+	// maxData is the largest data area, bytes.
 	maxData = 1 << 30
 
-	maxSegments = 64 // that a client has imported at a time
-	maxWaits    = 16 // waits for notices under way
+	maxSegments = 64 // most segments that a client has imported at a time
+	maxWaits    = 16 // most waits for notices under way
 	maxLength   = 4096
 	maxList     = 64
 	maxName     = 255
 	numContexts = 16
 
-	clientByte  = 0 // whose lock the client holds while it lives
-	gatewayByte = 1 // and the gateway's process
+	clientByte  = 0 // the client locks this byte as long as it lives
+	gatewayByte = 1 // the gateway's process locks this byte
 
 	segmentPrefix = "ringlet-door-"
 )
 
-// Words of the header.
+// Offsets of the header's words.
 const (
 	clientStateAt  = 0x040
 	clientPIDAt    = 0x048
@@ -64,7 +64,7 @@ const (
 const (
 	gatewayOpen    = 1
 	gatewayClosed  = 2
-	gatewayRefused = 3 // a counter of the client cannot be
+	gatewayRefused = 3 // the client's count of descriptors is impossible
 )
 
 // makeHeader writes the header of a new gateway into zeroed memory.
@@ -77,7 +77,7 @@ func makeHeader(mem []byte, pid int) {
 	shmem.Word64(mem, gatewayStateAt).Store(gatewayOpen)
 }
 
-// sharedMemory are the parts of a gateway's memory. Any process of this user may write to all of it at any time.
+// sharedMemory is the parts of a gateway's memory. Any process of this user may write to all of it at any time.
 type sharedMemory struct {
 	bytes, data                          []byte
 	clientState, clientPID, attached     *atomic.Uint64
@@ -101,13 +101,13 @@ func mapMemory(mem []byte) *sharedMemory {
 	}
 }
 
-// descriptor is a copy of the one at a position: what stands in the ring may change.
+// descriptor returns a copy of the descriptor at a position, since the client may change the ring.
 func (m *sharedMemory) descriptor(position uint64) [descriptorSize]byte {
 	at := ringAt + position%ringDescriptors*descriptorSize
 	return [descriptorSize]byte(m.bytes[at:])
 }
 
-// complete writes the completion word of a position: what became of it, and before that the value.
+// complete writes the completion word of a position, after the value if there is one.
 func (m *sharedMemory) complete(position uint64, a answer) {
 	at := int(wordsAt + position%ringDescriptors*completionSize)
 	if a.hasValue {
@@ -116,7 +116,8 @@ func (m *sharedMemory) complete(position uint64, a answer) {
 	shmem.Word64(m.bytes, at+8).Store((position+1)<<16 | uint64(a.cause)<<8 | uint64(a.outcome))
 }
 
-// brokenError is a counter of a client that cannot be. The client's gateway is closed, and nothing is done with it.
+// brokenError says that a client's count of descriptors is impossible. Its descriptors are not read, and its gateway is
+// closed.
 type brokenError struct {
 	Started, Consumed uint64
 }
@@ -125,6 +126,6 @@ func (e *brokenError) Error() string {
 	if e.Started < e.Consumed {
 		return fmt.Sprintf("the client's count of descriptors has moved back, from %d to %d", e.Consumed, e.Started)
 	}
-	return fmt.Sprintf("the client's count of descriptors is %d, %d more than were taken: a ring has %d",
+	return fmt.Sprintf("the client's count of descriptors is %d, %d more than were taken, but a ring has only %d",
 		e.Started, e.Started-e.Consumed, ringDescriptors)
 }

@@ -11,13 +11,14 @@ import (
 )
 
 const (
-	// maxBatch is how many descriptors are taken before their answers are told.
+	// maxBatch is how many descriptors are taken before the client is told of their answers.
 	maxBatch = 256
-	// maxMerged is how many writes travel together: half of the ring, so that the client fills the other half meanwhile.
+	// maxMerged is how many writes travel together: half of the ring, so that the client can fill the other half
+	// meanwhile.
 	maxMerged = ringDescriptors / 2
 )
 
-// segment is an import of the client, in each ordering context.
+// segment is a client's import, in each ordering context.
 type segment struct{ imports [numContexts]*memory.Import }
 
 func (g *segment) Allows(off int64, n int, want memory.Allow) (memory.Attributes, memory.Cause) {
@@ -65,8 +66,8 @@ func (s *session) acceptDescriptors(n uint64) {
 	s.completedBell.Wake()
 }
 
-// workerFor is where a request is carried out: by this goroutine, if that waits for nobody, since nothing before it in
-// its context is under way, or among the requests at hand for the worker of that context.
+// workerFor returns the worker for a request, or nil if this goroutine can carry it out without waiting: no earlier
+// request of its context is under way, or in the present batch for the context's worker.
 func (s *session) workerFor(r *request) *contextWorker {
 	l := s.workers[r.context]
 	idle := l == nil || l.pending.Load() == 0 && (l != s.batchWorker || len(s.batch) == 0)
@@ -86,9 +87,9 @@ func (s *session) workerFor(r *request) *contextWorker {
 	return l
 }
 
-// contextIdle reports whether nothing of a context is under way in the Space: a transaction that had no answer in time,
-// of this client or the one before, keeps its place in the order, and who is ordered behind it waits. What this
-// goroutine carries out itself leaves nothing.
+// contextIdle reports whether a context has no transaction under way in the Space. A transaction without an answer in
+// time, of this client or an earlier one, keeps its place in the order, and ordered ones behind it wait. Transactions
+// of this goroutine end before it goes on.
 func (s *session) contextIdle(context uint8, im *memory.Import) bool {
 	if !s.contextsIdle[context] {
 		s.contextsIdle[context] = im.Idle()
@@ -96,7 +97,7 @@ func (s *session) contextIdle(context uint8, im *memory.Import) bool {
 	return s.contextsIdle[context]
 }
 
-// flush has the requests at hand carried out.
+// flush carries out the present batch, or passes it to its worker.
 func (s *session) flush() {
 	switch {
 	case len(s.batch) == 0:
@@ -121,13 +122,13 @@ func (s *session) addCounts(c *Counts) {
 	d.mu.Unlock()
 }
 
-// answer tells what became of a request.
+// answer completes a request.
 func (s *session) answer(r *request, a answer) {
 	s.core.finish(r)
 	s.complete(r.position, a)
 }
 
-// wait waits for a notice beside everything else.
+// wait waits for a notice in a goroutine of its own.
 func (s *session) wait(r request) {
 	s.wg.Go(func() {
 		ctx, cancel := s.withTimeout(r.timeoutMillis)
@@ -143,7 +144,7 @@ func (s *session) wait(r request) {
 	})
 }
 
-// withTimeout is a context that ends with the session, or after so many ms.
+// withTimeout makes a context that ends with the session, or after ms milliseconds; 0: no time-out.
 func (s *session) withTimeout(ms uint32) (context.Context, context.CancelFunc) {
 	if ms == 0 {
 		return s.ctx, func() {}
@@ -151,14 +152,14 @@ func (s *session) withTimeout(ms uint32) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(s.ctx, time.Duration(ms)*time.Millisecond, memory.ErrTimeout)
 }
 
-// contextWorker carries out what an ordering context asks for, in order.
+// contextWorker carries out the requests of an ordering context, in order.
 type contextWorker struct {
 	executor
 	wake    chan struct{}
-	pending atomic.Int64 // requests that are not over
+	pending atomic.Int64 // requests that have no answer yet
 
 	mu         sync.Mutex
-	queue      []request // guarded by mu; a ring of descriptors bounds it
+	queue      []request // guarded by mu; no longer than the ring of descriptors
 	spareQueue []request
 }
 
@@ -179,13 +180,13 @@ func (l *contextWorker) serve() {
 		select {
 		case <-l.wake:
 		case <-l.session.ctx.Done():
-			done = true // what is queued is refused at once
+			done = true // the closed context has queued requests refused at once
 		}
 		l.drainQueue()
 	}
 }
 
-// drainQueue carries out what is queued.
+// drainQueue carries out the queued requests.
 func (l *contextWorker) drainQueue() {
 	for {
 		l.mu.Lock()
@@ -205,14 +206,14 @@ func (l *contextWorker) drainQueue() {
 	}
 }
 
-// executor carries requests out, one goroutine's.
+// executor carries out requests, for one goroutine.
 type executor struct {
 	session *session
 	pieces  []memory.Piece
 }
 
-// mergeableCount is how many requests, from the first on, travel as one: plain writes of one context to one segment, to
-// pages that are not ordered.
+// mergeableCount is how many requests, from the first on, can travel as one: plain writes of one context to one
+// segment, to pages without the attribute Ordered.
 func mergeableCount(rs []request) int {
 	first := &rs[0]
 	if !first.canMerge() {
@@ -233,7 +234,7 @@ func (r *request) canMerge() bool {
 	return r.op == opWrite && r.flags == 0 && r.attributes&memory.Ordered == 0
 }
 
-// executeAll carries requests out and answers them.
+// executeAll carries out requests and answers them.
 func (u *executor) executeAll(rs []request) {
 	var c Counts
 	for len(rs) > 0 {
@@ -248,7 +249,7 @@ func (u *executor) executeAll(rs []request) {
 	u.session.addCounts(&c)
 }
 
-// execute carries out what travels as one.
+// execute carries out one request, or plain writes that travel as one.
 func (u *executor) execute(rs []request) answer {
 	s, r := u.session, &rs[0]
 	ctx, cancel := s.withTimeout(r.timeoutMillis)
@@ -325,8 +326,8 @@ func (u *executor) write(ctx context.Context, im *memory.Import, rs []request) a
 	return a
 }
 
-// appendPiece adds a piece to those that travel. One that goes on where the one before ends, here and there, is joined
-// with it; words are not, which are stored in one step.
+// appendPiece adds a piece. It joins a piece that continues the one before, in the data area and in the segment, but no
+// words, which are stored atomically.
 func (u *executor) appendPiece(p piece) {
 	data := u.session.data[p.local:][:p.length]
 	if n := len(u.pieces); n > 0 {
@@ -356,7 +357,7 @@ func (u *executor) read(ctx context.Context, im *memory.Import, r *request) answ
 	return answer{outcome: outcomeDone}
 }
 
-// answerOf is what an error of memory is in a completion word.
+// answerOf returns the answer for an error of package memory.
 func answerOf(err error) answer {
 	if err == nil {
 		return answer{outcome: outcomeDone}
