@@ -44,7 +44,7 @@ func machineRules() []Rule {
 	}
 }
 
-// maxClockOffset is by how much a clock may be off where only people compare times.
+// maxClockOffset is how far a clock may be off if phases do not end by time: only people compare times then.
 const maxClockOffset = 100 * time.Millisecond
 
 func findClockOffsets(v *view) (out findings) {

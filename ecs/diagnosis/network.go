@@ -53,7 +53,7 @@ func networkRules() []Rule {
 			find:     findRefusals,
 			When: "A node refuses what others send: writes that the export table does not allow, signals and datagrams " +
 				"that make no sense, packets that are forged.",
-			Advice: "The node's log names the peer; run the same release everywhere, and look whether somebody else is on " +
+			Advice: "The node's log names the peer; run the same release everywhere, and look whether other programs send on " +
 				"the data network.",
 		},
 		{
@@ -67,7 +67,7 @@ func networkRules() []Rule {
 	}
 }
 
-// minChunks is how many chunks must have been sent in that time for a share of them to mean anything.
+// minChunks is the least number of chunks, in the baseline window, of which a share is meaningful.
 const minChunks = 1000
 
 // linkDirection is one direction of a link.
@@ -83,7 +83,7 @@ func (w *linkDirection) resentShare() float64 {
 	return w.resentChunks / w.sentChunks
 }
 
-// linkDirections are the directions between nodes, with what went over them since the base.
+// linkDirections are the directions between readout and builder units, with the chunks since the base snapshot.
 func (v *view) linkDirections() (out []linkDirection) {
 	type pair struct{ ru, bu uint32 }
 	was := map[pair]*ecsv1.Traffic{}
@@ -173,7 +173,7 @@ func findPacketsNotTaken(v *view) (out findings) {
 	return out
 }
 
-// refusalCounters are the counters of what must never come.
+// refusalCounters count traffic that sound peers never send.
 var refusalCounters = []struct{ counter, what string }{
 	{"node.writes_refused", "writes that the export table does not allow"},
 	{"node.bad_signals", "signals that no unit could use"},

@@ -11,7 +11,7 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// componentRules are the rules about what takes part.
+// componentRules are the rules about the state of components.
 func componentRules() []Rule {
 	return []Rule{
 		{
@@ -44,7 +44,7 @@ func componentRules() []Rule {
 			Severity: severityInfo,
 			find:     findExcludedComponents,
 			When:     "A component is excluded.",
-			Advice:   "Include it when it is well again; what it would have done, the others do.",
+			Advice:   "Include it when it is well again; until then the others do its work.",
 		},
 		{
 			ID:       "version-skew",
@@ -56,7 +56,7 @@ func componentRules() []Rule {
 	}
 }
 
-// eventRules are the rules about what becomes of events.
+// eventRules are the rules about the outcomes of events.
 func eventRules() []Rule {
 	return []Rule{
 		{
@@ -64,7 +64,7 @@ func eventRules() []Rule {
 			Severity: severityWarning,
 			find:     findMarkedEvents,
 			When:     "Events of this run were built without the fragments of a readout unit that was gone (`readout-loss`).",
-			Advice: "Whoever reads the output finds them marked as missing, event by event; start the readout unit's process " +
+			Advice: "Readers of the output find them marked as missing, event by event; start the readout unit's process " +
 				"again: it takes part in the same run.",
 		},
 		{
@@ -73,7 +73,7 @@ func eventRules() []Rule {
 			Hold:     time.Second,
 			find:     findDiscardedEvents,
 			When:     "Builder units discard events, since their outputs have no time for them (`overload: discard`).",
-			Advice:   "See slow-output for who; make the outputs faster, add builder units, or lower the rate.",
+			Advice:   "slow-output names the builder units; make the outputs faster, add builder units, or lower the rate.",
 		},
 		{
 			ID:       "bad-input",
@@ -85,8 +85,8 @@ func eventRules() []Rule {
 	}
 }
 
-// walkComponents calls each with every component of the tree, named with where it is. What is below a node or unit of
-// which each says yes is left out: it is the same fault.
+// walkComponents calls each with every component of the tree; name has the component above it, in brackets. If each
+// returns true, it leaves out the components below: they share the fault.
 func walkComponents(c *ecsv1.Component, above string, each func(c *ecsv1.Component, name string) bool) {
 	if c == nil {
 		return
@@ -107,7 +107,7 @@ func walkComponents(c *ecsv1.Component, above string, each func(c *ecsv1.Compone
 	}
 }
 
-// causeSuffix is the cause of a component's state, as the end of a sentence.
+// causeSuffix is the end of a sentence with the cause of a component's state; empty if there is none.
 func causeSuffix(c *ecsv1.Component) string {
 	if w := c.GetCause().GetWhat(); w != "" {
 		return ": " + w
@@ -115,12 +115,12 @@ func causeSuffix(c *ecsv1.Component) string {
 	return ""
 }
 
-// rootCause is what the partition tells of a fault, and who is in it: nobody else has to tell of those.
+// rootCause is the fault of the partition, with the components that are part of it: they need no alarms of their own.
 type rootCause struct {
-	cause     *ecsv1.Cause    // of the partition's Error; nil: there is none, or it tells of nobody
+	cause     *ecsv1.Cause    // of the partition's Error; nil: there is none, or it names no component
 	involved  map[string]bool // the components that it names, and those that followed
 	goneNodes map[string]bool // nodes whose end is known
-	lostNodes map[string]bool // those of them that a run goes on without
+	lostNodes map[string]bool // those of goneNodes that a run goes on without
 }
 
 func (v *view) rootCause() rootCause {
@@ -143,13 +143,13 @@ func (v *view) rootCause() rootCause {
 	return s
 }
 
-// explains says that the root cause tells of a component already, or of the cause that it names.
+// explains says that the root cause already covers a component, or the component that its cause names.
 func (s *rootCause) explains(c *ecsv1.Component) bool {
 	return s.involved[c.GetName()] || s.lostNodes[c.GetName()] || s.lostNodes[c.GetCause().GetComponent()] ||
 		s.involved[c.GetCause().GetComponent()]
 }
 
-// advice is what to do about a component by its root cause; empty if that says nothing.
+// advice is the advice of the cause of a component; empty if it has none.
 func (v *view) advice(component string) string {
 	s := v.rootCause()
 	if c := s.cause; c.GetComponent() == component && c.GetAdvice() != "" {
@@ -163,7 +163,7 @@ func (v *view) advice(component string) string {
 	return ""
 }
 
-// causeSentence tells a cause with who followed it.
+// causeSentence is a cause in words, with the nodes that followed.
 func causeSentence(c *ecsv1.Cause) string {
 	f := fault.Fault{Component: c.GetComponent(), What: c.GetWhat(), Followed: c.GetFollowed()}
 	return f.Sentence()
@@ -198,7 +198,7 @@ func findDegraded(v *view) (out findings) {
 	return out
 }
 
-// adviseDegraded says that a run goes on only where one does.
+// adviseDegraded replaces the rule's advice, which speaks of a run that goes on, if there is none.
 func adviseDegraded(v *view, component string) string {
 	if advice := v.advice(component); advice != "" || v.now.GetRun() != 0 {
 		return advice
@@ -209,7 +209,7 @@ func adviseDegraded(v *view, component string) string {
 func findExcludedComponents(v *view) (out findings) {
 	s := v.rootCause()
 	walkComponents(v.tree, "", func(c *ecsv1.Component, name string) bool {
-		if c.GetInError() || c.GetKind() == "node" && s.explains(c) { // that is told already
+		if c.GetInError() || c.GetKind() == "node" && s.explains(c) { // another alarm has it
 			return true
 		}
 		out = append(out, exclusionFinding(c, name)...)
@@ -231,9 +231,9 @@ func findSilentNodes(v *view) (out findings) {
 		switch {
 		case !n.GetSilent() || s.involved[n.GetName()] || s.goneNodes[n.GetName()]:
 		case n.GetReportAgeMs() == 0:
-			out.add(n.GetName(), "%s has told nothing yet", n.GetName())
+			out.add(n.GetName(), "%s has not reported yet", n.GetName())
 		default:
-			out.add(n.GetName(), "%s has told nothing for %d s", n.GetName(), n.GetReportAgeMs()/1000)
+			out.add(n.GetName(), "%s has not reported for %d s", n.GetName(), n.GetReportAgeMs()/1000)
 		}
 	}
 	return out
@@ -292,8 +292,8 @@ func schedulerRules() []Rule {
 			Hold:     3 * time.Second,
 			find:     findNothingBuilt,
 			When:     "The partition is Running and no event is built.",
-			Advice: "See what else is told; if nothing is, look at the timeline for who began a step and did not end it, and " +
-				"stop the run.",
+			Advice: "See the other alarms; if there are none, look in the timeline for the readout unit that began a step and " +
+				"did not end it, and stop the run.",
 		},
 		{
 			ID:       "slots-full",
@@ -301,13 +301,13 @@ func schedulerRules() []Rule {
 			Hold:     5 * time.Second,
 			find:     findFullSlots,
 			When:     "All slots of all builder units are in use, and the scheduler waits for them.",
-			Advice: "Builder units and network set the pace, not the sources; if it is too slow see slow-output, and who has " +
-				"no processor to spare.",
+			Advice: "Builder units and network set the pace, not the sources; if it is too slow see slow-output and " +
+				"processors-busy.",
 		},
 	}
 }
 
-// waitReason says what the scheduler waits for, and who it is about.
+// waitReason is a clause on what the scheduler waits for.
 func (v *view) waitReason() string {
 	switch w := v.now.GetScheduler().GetWaitingFor(); w {
 	case "":
@@ -323,7 +323,7 @@ func (v *view) waitReason() string {
 	}
 }
 
-// slowestReadout names the readout unit that has read least.
+// slowestReadout is a clause with the readout unit that has read least.
 func (v *view) slowestReadout() string {
 	var least *ecsv1.NodeFigures
 	for _, n := range v.now.GetNodes() {
@@ -332,7 +332,7 @@ func (v *view) slowestReadout() string {
 		}
 	}
 	if least == nil {
-		return "and nobody reads any"
+		return "and no readout unit reads any"
 	}
 	return fmt.Sprintf("of which %s has read least, %d MEPs", unitName("readout unit", least.GetRuIndex(),
 		least.GetName()), least.GetCounters()["ru.meps_read"])

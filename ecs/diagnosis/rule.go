@@ -7,7 +7,7 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// Rule is one thing that may be wrong.
+// Rule is the rule of one alarm.
 type Rule struct {
 	ID       string
 	Severity ecsv1.Severity
@@ -16,10 +16,10 @@ type Rule struct {
 	Hold     time.Duration // how long the condition must hold
 
 	find   func(*view) findings
-	advise func(v *view, component string) string // where more may be known than Advice; nil: never
+	advise func(v *view, component string) string // a more precise advice, or empty; nil: there is none
 }
 
-// finding is a condition that holds now, of one component.
+// finding is a component for which the condition of a rule holds now.
 type finding struct {
 	component string
 	what      string // one sentence
@@ -27,7 +27,7 @@ type finding struct {
 
 type findings []finding
 
-// add notes what is wrong with a component.
+// add adds a finding.
 func (f *findings) add(component, format string, args ...any) {
 	*f = append(*f, finding{component, fmt.Sprintf(format, args...)})
 }
@@ -39,7 +39,7 @@ const (
 	severityError   = ecsv1.Severity_SEVERITY_ERROR
 )
 
-// Rules are all there are, in the order of the manual: of the partition first, of a machine last.
+// Rules are all rules, in the order of the manual: those of the partition first, those of a machine last.
 func Rules() []Rule {
 	var all []Rule
 	for _, some := range [][]Rule{componentRules(), eventRules(), schedulerRules(), sourceRules(), readoutRules(),

@@ -10,7 +10,7 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// RuleSourceApart is the rule about sources that share no event number, which who looks at no alarms hears of too.
+// RuleSourceApart is the rule about sources that share no event number. The control logs its alarm, too.
 const RuleSourceApart = "source-apart"
 
 // sourceRules are the rules about live sources.
@@ -19,7 +19,7 @@ func sourceRules() []Rule {
 		{
 			ID:       RuleSourceApart,
 			Severity: severityError,
-			Hold:     900 * time.Millisecond, // with a report and a picture of half a second each: told within two seconds
+			Hold:     900 * time.Millisecond, // with a report and a snapshot every 0.5 s: on within 2 s
 			find:     findDisjointSources,
 			When: "Two live sources of different readout units share no event number; those of one readout unit are compared " +
 				"there, and its log says so.",
@@ -42,7 +42,7 @@ func sourceRules() []Rule {
 			find:     findMissingFragments,
 			When:     "More than 1 % of the fragments of a live source are missing in events, and it is not behind.",
 			Advice: "See on the screen of sources whether its front-end leaves them out, drops them, or sends them too " +
-				"late: give it more time, or `fragment-timeout` a longer one.",
+				"late: then set a longer `fragment-timeout`.",
 			advise: adviseMissing,
 		},
 	}
@@ -50,19 +50,19 @@ func sourceRules() []Rule {
 
 // Bounds of the rules about live sources.
 const (
-	maxLag          = 2.0  // seconds of the others' pace: reports of two nodes are half a second apart or more
-	maxIdleLag      = 0.05 // the same where nobody gives anything: one lost fragment at 20 Hz
+	maxLag          = 2.0  // s, at the pace of the other sources: reports of two nodes may be 0.5 s apart, or more
+	maxIdleLag      = 0.05 // s, while no source gives anything: one lost fragment at 20 Hz
 	maxMissingShare = 0.01
-	minMissing      = 5 // so many say something about a share
+	minMissing      = 5 // the least number of missing fragments for an alarm
 )
 
-// stream is a live source in both snapshots.
+// stream is a live source in both snapshots of a view.
 type stream struct {
 	*ecsv1.SourceFigures
 	base *ecsv1.SourceFigures
 }
 
-// streams are the live sources of which there are differences.
+// streams are the live sources that are in both snapshots and not silent.
 func (v *view) streams() (out []stream) {
 	for _, x := range v.now.GetSources() {
 		i := slices.IndexFunc(v.base.GetSources(),
@@ -74,22 +74,22 @@ func (v *view) streams() (out []stream) {
 	return out
 }
 
-// name is its id and its input.
+// name is the source's id and its input.
 func (s *stream) name() string { return fmt.Sprintf("source %d (%s)", s.GetSource(), s.GetName()) }
 
-// perSecond is by how much a counter grew.
+// perSecond is the rate of a counter between the snapshots.
 func (v *view) perSecond(now, base uint64) float64 { return increase(now, base) / v.span().Seconds() }
 
 // lag is how far one source is behind the others.
 type lag struct {
-	events         float64 // by which its newest is older than the median of theirs
-	seconds        float64 // in which the others give so many
-	tolerance      float64 // seconds that are no matter
-	newestOfOthers float64 // event of the others
-	rateOfOthers   float64 // fragments a second of the others
+	events         float64 // how much older its newest event is than the median of the others'
+	seconds        float64 // the time in which the others give that many events
+	tolerance      float64 // s; a lag up to this is no alarm
+	newestOfOthers float64 // median of the others' newest events
+	rateOfOthers   float64 // median of the others' rates, fragments per second
 }
 
-// lagOf compares a source with the others that have given something.
+// lagOf compares a source with the others that have given fragments.
 func (v *view) lagOf(all []stream, of int) (l lag) {
 	var newest, counts, pace []float64
 	for i := range all {
@@ -105,7 +105,7 @@ func (v *view) lagOf(all []stream, of int) (l lag) {
 		l.events = median(counts)
 	}
 	each := l.rateOfOthers
-	if each == 0 { // nobody goes on: as they did since the run began
+	if each == 0 { // no source goes on: their mean rate since the run began
 		each, l.tolerance = median(counts)/max(v.now.GetElapsedS(), minSpan.Seconds()), maxIdleLag
 	}
 	if l.events > 0 && each > 0 {
@@ -114,8 +114,8 @@ func (v *view) lagOf(all []stream, of int) (l lag) {
 	return l
 }
 
-// disjointSources says which live sources of different readout units share no number; "" if none do not. One that gave
-// a single number says nothing.
+// disjointSources says which live sources of different readout units share no event number; empty if there are none.
+// Sources with a single fragment do not count.
 func (v *view) disjointSources() string {
 	var ranges []plural.SourceRange
 	for _, x := range v.now.GetSources() {
@@ -138,7 +138,7 @@ func findDisjointSources(v *view) (out findings) {
 	return out
 }
 
-// lateSources are the sources that are behind, by their places in the list.
+// lateSources are the sources that are behind, by their indices in all.
 func (v *view) lateSources(all []stream) map[int]lag {
 	out := map[int]lag{}
 	if v.disjointSources() != "" { // their numbers cannot be compared
@@ -176,14 +176,14 @@ func findLaggingSources(v *view) (out findings) {
 	return out
 }
 
-// adviseMissing is for a source that keeps nothing and has nobody who waits for it.
+// adviseMissing is the advice for a udp source, whose fragments may be lost on the way.
 func adviseMissing(_ *view, component string) string {
 	if !strings.Contains(component, "(udp:") {
 		return ""
 	}
 	return "See on the screen of sources whether they are lost or too late: " +
 		"give udp larger buffers (net.core.rmem_max), " +
-		"or `fragment-timeout` a longer one."
+		"or set a longer `fragment-timeout`."
 }
 
 func findMissingFragments(v *view) (out findings) {

@@ -12,8 +12,8 @@ func readoutRules() []Rule {
 			Severity: severityWarning,
 			Hold:     2 * time.Second,
 			find:     findSlowSources,
-			When: "A readout unit waits for its source most of the time, and that gives less than four fifths of the rate at " +
-				"which the others' can.",
+			When: "A readout unit waits for its source most of the time, and the source gives less than four fifths of the " +
+				"rate that the sources of the others can give.",
 			Advice: "Check what feeds this readout unit: the card and its link, the disk or the file system of its input, " +
 				"what else runs on its host; " +
 				"all others wait for it.",
@@ -39,11 +39,11 @@ func readoutRules() []Rule {
 	}
 }
 
-// findSlowSources compares what sources give while they are asked: a source that is fast is asked seldom, since the
-// unit waits for room.
+// findSlowSources compares the rates of sources in the time in which readout units wait for them: a fast source is read
+// seldom, since its readout unit waits for room.
 func findSlowSources(v *view) (out findings) {
 	units := v.readouts()
-	gives := make([]float64, len(units)) // MEPs a second of being asked
+	gives := make([]float64, len(units)) // MEPs per second of waiting for the source
 	for i := range units {
 		if t := units[i].increase("ru.source_us") / 1e6; t > 0 {
 			gives[i] = units[i].increase("ru.meps_read") / t
@@ -70,7 +70,7 @@ func findSlowSources(v *view) (out findings) {
 	return out
 }
 
-// minPhases is how many phases must have been held in that time for shares of them to mean anything.
+// minPhases is the least number of phases, in the baseline window, of which a share is meaningful.
 const minPhases = 50
 
 func findPhaseHolders(v *view) (out findings) {
@@ -104,8 +104,8 @@ func findPhaseHolders(v *view) (out findings) {
 	return out
 }
 
-// othersBarrierShare is the share of their time that the other readout units are in the barrier, in the median: with
-// slack one of them may be the last again and again, and nobody waits.
+// othersBarrierShare is the median share of time that the other readout units wait in the barrier. With slack it may be
+// 0 though one readout unit is always the last.
 func (v *view) othersBarrierShare(ru uint32) float64 {
 	var others []float64
 	for _, m := range v.readouts() {
@@ -135,8 +135,8 @@ func builderRules() []Rule {
 			Hold:     2 * time.Second,
 			find:     findSlowOutputs,
 			When:     "The output of a builder unit takes more than four fifths of its time.",
-			Advice: "Look at the disk it writes to, or at whoever reads its buffer; where discarding is better than waiting " +
-				"set `overload: discard`.",
+			Advice: "Look at the disk it writes to, or at the program that reads its buffer; if discarding is better than " +
+				"waiting, set `overload: discard`.",
 		},
 		{
 			ID:       "slow-builder",
@@ -169,8 +169,8 @@ func findSlowOutputs(v *view) (out findings) {
 	return out
 }
 
-// findSlowBuilders knows a builder unit that holds the others up by what waits there: it holds MEPs when the others
-// have none left. Where the scheduler leaves places empty they have others to build, and only build more.
+// findSlowBuilders finds a builder unit that holds the others up: it still holds MEPs when the others have none left
+// and the scheduler waits. If the scheduler leaves places of cycles empty instead, the others build more than it.
 func findSlowBuilders(v *view) (out findings) {
 	rates := map[uint32]float64{} // MEPs a second
 	for _, m := range v.builders() {

@@ -8,30 +8,30 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// view is what rules look at: the snapshot of now, and one of some time before, of the same run.
+// view is the input of the rules: the present snapshot, and an earlier one of the same run and state.
 type view struct {
 	settings  Settings
 	now, base *ecsv1.Snapshot
 	tree      *ecsv1.Component
 }
 
-// minSpan is the least time over which differences say something: two reports of a node.
+// minSpan is the least time between two snapshots for meaningful differences: two reports of a node.
 const minSpan = time.Second
 
-// isRunning says that a run is being built.
+// isRunning says that a run goes on and is not paused.
 func (v *view) isRunning() bool { return v.now.GetRun() != 0 && v.now.GetState() == "Running" }
 
-// span is how much time lies between the two snapshots.
+// span is the time between the two snapshots.
 func (v *view) span() time.Duration { return v.now.GetAt().AsTime().Sub(v.base.GetAt().AsTime()) }
 
 // member is a node in both snapshots.
 type member struct {
 	*ecsv1.NodeFigures
 	base    *ecsv1.NodeFigures
-	seconds float64 // seconds between its reports
+	seconds float64 // between its two reports
 }
 
-// members are the nodes of which there are differences.
+// members are the nodes with two reports at least minSpan apart.
 func (v *view) members() (out []member) {
 	for _, n := range v.now.GetNodes() {
 		i := slices.IndexFunc(v.base.GetNodes(), func(b *ecsv1.NodeFigures) bool { return b.GetName() == n.GetName() })
@@ -47,7 +47,7 @@ func (v *view) members() (out []member) {
 	return out
 }
 
-// readouts and builder are the members with such a unit.
+// readouts are the members with a readout unit; builders are those with a builder unit.
 func (v *view) readouts() []member {
 	return slices.DeleteFunc(v.members(), func(m member) bool { return !m.GetReadout() })
 }
@@ -55,7 +55,7 @@ func (v *view) builders() []member {
 	return slices.DeleteFunc(v.members(), func(m member) bool { return !m.GetBuilder() })
 }
 
-// increase is by how much a counter grew; 0 if it fell, of a node that began anew.
+// increase is by how much a counter grew; 0 if it fell, since the node was restarted.
 func (m *member) increase(counter string) float64 {
 	return increase(m.GetCounters()[counter], m.base.GetCounters()[counter])
 }
@@ -67,10 +67,10 @@ func increase(now, base uint64) float64 {
 	return float64(now - base)
 }
 
-// timeShare is the part of the time that a counter of µs grew by.
+// timeShare is the increase of a counter in µs as a share of the time.
 func (m *member) timeShare(counter string) float64 { return m.increase(counter) / 1e6 / m.seconds }
 
-// ruName and bu name the units of a node.
+// ruName and buName name the units of a node.
 func (m *member) ruName() string { return unitName("readout unit", m.GetRuIndex(), m.GetName()) }
 func (m *member) buName() string { return unitName("builder unit", m.GetBuIndex(), m.GetName()) }
 
@@ -100,7 +100,7 @@ func (v *view) builderName(index uint32) string {
 	return unitName("builder unit", index, "")
 }
 
-// median of figures, 0 of none.
+// median returns the median; 0 if there are no values.
 func median(x []float64) float64 {
 	if len(x) == 0 {
 		return 0
@@ -109,7 +109,7 @@ func median(x []float64) float64 {
 	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
 }
 
-// percent is a share for people: 40 %, 0.4 %, 0.031 %.
+// percent formats a share: 40 %, 0.4 %, 0.031 %.
 func percent(share float64) string {
 	if p := 100 * share; p < 10 {
 		return fmt.Sprintf("%.2g %%", p)
@@ -117,7 +117,7 @@ func percent(share float64) string {
 	return fmt.Sprintf("%.0f %%", 100*share)
 }
 
-// formatBytes is a size for people.
+// formatBytes formats a size with three digits and a unit.
 func formatBytes(n float64) string {
 	for _, u := range []string{"B", "kB", "MB", "GB"} {
 		if n < 1000 {

@@ -11,33 +11,33 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// Settings are what is known beforehand.
+// Settings are what rules know of the partition beside snapshots.
 type Settings struct {
 	Version   string        // of the control
-	PhaseTime time.Duration // length of a phase, where phases end by time; else 0
+	PhaseTime time.Duration // length of a phase if phases end by time; else 0
 }
 
-// clearDelay is how long a condition must not hold for its alarm to go off, unless a fault explains it.
+// clearDelay is how long a condition must not hold before its alarm goes off, unless the partition is in Error.
 const clearDelay = 5 * time.Second
 
-// baselineWindow is over which time differences are taken: ten reports of a node.
+// baselineWindow is the time over which differences are taken: ten reports of a node.
 const baselineWindow = 5 * time.Second
 
-// Watcher keeps what is on.
+// Watcher keeps the alarms that are on, and the snapshots of the baseline window.
 type Watcher struct {
 	settings      Settings
 	rules         []Rule
-	pastSnapshots []*ecsv1.Snapshot // of that time, oldest first
+	pastSnapshots []*ecsv1.Snapshot // of the baseline window, oldest first
 	conditions    map[conditionKey]*condition
 }
 
 type conditionKey struct{ rule, component string }
 
-// condition is what is known of a condition.
+// condition is the state of a rule for a component.
 type condition struct {
-	alarm       *ecsv1.Alarm // as it is told, once on
-	heldSince   time.Time    // it has held since
-	lastHeld    time.Time    // it held last
+	alarm       *ecsv1.Alarm // nil before it is on
+	heldSince   time.Time    // when the condition first held
+	lastHeld    time.Time    // when it held last
 	alarmActive bool
 }
 
@@ -52,8 +52,8 @@ func New(s Settings) *Watcher {
 	return &Watcher{settings: s, rules: Rules(), conditions: map[conditionKey]*condition{}}
 }
 
-// Update takes the next snapshot and the tree of components as they are, and tells the alarms that are on, the worst
-// first, and those that went on or off with it. The tree may be nil.
+// Update applies the rules to the next snapshot and the tree of components, which may be nil. It returns the alarms
+// that are on, the worst first, and the alarms that went on or off.
 func (w *Watcher) Update(s *ecsv1.Snapshot, tree *ecsv1.Component) ([]*ecsv1.Alarm, []AlarmChange) {
 	now := s.GetAt().AsTime()
 	w.keepSnapshot(s, now)
@@ -70,7 +70,7 @@ func (w *Watcher) Update(s *ecsv1.Snapshot, tree *ecsv1.Component) ([]*ecsv1.Ala
 		for _, f := range r.find(v) {
 			k := conditionKey{r.ID, f.component}
 			if held[k] {
-				continue // the first that a rule finds of a component says it
+				continue // one alarm for each rule and component
 			}
 			held[k] = true
 			if c := w.noteHolding(v, r, f, k); c != nil {
@@ -80,14 +80,14 @@ func (w *Watcher) Update(s *ecsv1.Snapshot, tree *ecsv1.Component) ([]*ecsv1.Ala
 	}
 	delay := clearDelay
 	if v.rootCause().cause != nil {
-		delay = 0 // what went before is told by the cause
+		delay = 0 // the cause explains the earlier alarms
 	}
 	changes = append(changes, w.clearStale(held, now, delay)...)
 	return w.alarms(), changes
 }
 
-// keepSnapshot keeps the snapshots of that time, all of one run and state, the newest included: a difference between
-// others says nothing.
+// keepSnapshot appends the newest snapshot and drops those before the baseline window. After a change of run or state
+// it drops all earlier ones, since their differences mean nothing.
 func (w *Watcher) keepSnapshot(s *ecsv1.Snapshot, now time.Time) {
 	if n := len(w.pastSnapshots); n > 0 {
 		last := w.pastSnapshots[n-1]
@@ -101,7 +101,7 @@ func (w *Watcher) keepSnapshot(s *ecsv1.Snapshot, now time.Time) {
 	}
 }
 
-// noteHolding notes a condition that holds.
+// noteHolding notes that a condition holds, and returns the change if its alarm goes on.
 func (w *Watcher) noteHolding(v *view, r *Rule, f finding, k conditionKey) *AlarmChange {
 	now := v.now.GetAt().AsTime()
 	st := w.conditions[k]
@@ -130,13 +130,13 @@ func newAlarm(v *view, r *Rule, f finding, since time.Time) *ecsv1.Alarm {
 		Rule:      r.ID,
 		Component: f.component,
 		What:      f.what,
-		Advice:    strings.ReplaceAll(advice, "`", ""), // which the manual needs, and no screen
+		Advice:    strings.ReplaceAll(advice, "`", ""), // the manual has Markdown, other readers have not
 		Severity:  r.Severity,
 		Since:     timestamppb.New(since),
 	}
 }
 
-// clearStale forgets conditions that do not hold: at once those that were not told, after the delay those that were.
+// clearStale forgets conditions that do not hold any more: after the delay if their alarm is on, else at once.
 func (w *Watcher) clearStale(held map[conditionKey]bool, now time.Time, delay time.Duration) (changes []AlarmChange) {
 	for k, st := range w.conditions {
 		switch {
@@ -163,7 +163,7 @@ func (w *Watcher) alarms() []*ecsv1.Alarm {
 	return out
 }
 
-// compareAlarms puts the worst first, then the oldest.
+// compareAlarms sorts by severity, the worst first, then by age, the oldest first.
 func compareAlarms(a, b *ecsv1.Alarm) int {
 	return cmp.Or(cmp.Compare(b.GetSeverity(), a.GetSeverity()), a.GetSince().AsTime().Compare(b.GetSince().AsTime()),
 		strings.Compare(a.GetRule(), b.GetRule()), strings.Compare(a.GetComponent(), b.GetComponent()))

@@ -12,29 +12,29 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// Reading is what is known of a partition at one moment.
+// Reading is the input of a snapshot: the reports of a partition at one moment.
 type Reading struct {
 	At       time.Time
-	Run      uint32 // 0 outside of one
+	Run      uint32 // 0: there is no run
 	State    string // of the partition
 	RunBegan time.Time
 	Nodes    []Node
-	// Sources are the live ones, in the order of their ids.
+	// Sources are the live sources, in the order of their ids.
 	Sources []Source
-	// Scheduler is what TagNet tells, nil while it is not to be asked; SchedulerNode is where it lives.
+	// Scheduler has the figures of TagNet, nil before the run has begun; SchedulerNode is the node that runs it.
 	Scheduler     *core.Stats
 	SchedulerNode string
 }
 
-// Node is what is known of a node.
+// Node is the input of a node's figures.
 type Node struct {
-	Member   *nodev1.Member // what it is in the view; before there is one, its name is enough
-	State    string         // as the partition sees it; empty: as the node tells
+	Member   *nodev1.Member // its entry in the view; before there is a view, with its name alone
+	State    string         // by the partition; empty: that in the report
 	Report   *nodev1.Report // the last one; nil: none yet
-	Received time.Time      // when that came, by the clock of Reading.At
+	Received time.Time      // of the report, by the clock of Reading.At
 }
 
-// silentAfter is how old a report is that stands for nothing any more: six intervals of those of the control.
+// silentAfter is the age of a report after which its node counts as silent: six intervals of reports.
 const silentAfter = 3 * time.Second
 
 // Builder makes snapshots.
@@ -52,9 +52,9 @@ func New() *Builder {
 		clockEstimators: map[string]*clockEstimator{}}
 }
 
-// Add takes a reading and makes the snapshot of that moment, without alarms and history.
+// Add makes the snapshot of a reading, without alarms and history.
 func (b *Builder) Add(r *Reading) *ecsv1.Snapshot {
-	if r.Run != b.run { // counters begin anew
+	if r.Run != b.run { // counters begin at 0 again
 		b.run, b.meters, b.windowMeters = r.Run, map[meterKey]*meter{}, map[meterKey]*windowMeter{}
 	}
 	s := &ecsv1.Snapshot{
@@ -114,7 +114,8 @@ func (b *Builder) Add(r *Reading) *ecsv1.Snapshot {
 	return s
 }
 
-// completeFromMEP is the MEP from which on nothing is missing of a readout unit that was gone; nil while it is.
+// completeFromMEP is the MEP from which on the fragments of a readout unit that was gone are there again; nil while it
+// is gone.
 func completeFromMEP(st *core.Stats, ru int) *uint64 {
 	if st == nil || ru >= len(st.GetRus()) {
 		return nil
@@ -128,7 +129,8 @@ func completeFromMEP(st *core.Stats, ru int) *uint64 {
 
 const counterResent = "link.chunks_resent"
 
-// reportOfRun is a report without what it tells of another run: the one before, until the node has begun this one.
+// reportOfRun is a report without the counters of another run: until a node begins a run, it reports those of the run
+// before.
 func reportOfRun(rep *nodev1.Report, run uint32) *nodev1.Report {
 	if rep == nil || run == 0 || rep.GetRun() == run {
 		return rep
@@ -144,8 +146,8 @@ func reportOfRun(rep *nodev1.Report, run uint32) *nodev1.Report {
 	}
 }
 
-// StateWithdrawn is the state of a node that was told to end and has left the run in good order: it is silent since
-// then, as it should be.
+// StateWithdrawn is the state of a node that was told to end and has left the run in good order: it does not count as
+// silent.
 const StateWithdrawn = "left"
 
 // nodeFigures makes the figures of a node.
@@ -187,10 +189,12 @@ func (b *Builder) nodeFigures(r *Reading, n *Node) *ecsv1.NodeFigures {
 	return f
 }
 
-// reportedAt is when a report was made, in µs: by the node's clock, whose pace is all that matters.
+// reportedAt is when a report was made, in µs by the node's clock, since only differences matter; if the report has no
+// time, when it was received.
 func reportedAt(n *Node) int64 { return cmp.Or(n.Report.GetAtUs(), n.Received.UnixMicro()) }
 
-// trafficRow makes the row of a readout unit in the matrix, given the builder units by the names of their nodes.
+// trafficRow makes the row of a readout unit in the traffic matrix. builders are the indices of the builder units by
+// node.
 func (b *Builder) trafficRow(r *Reading, n *Node, builders map[string]uint32) (row []*ecsv1.Traffic) {
 	if !n.Member.GetReadout() {
 		return nil
@@ -232,7 +236,7 @@ func phaseSteps(n *Node) []*ecsv1.PhaseStep {
 	return out
 }
 
-// fillTotal makes the figures of the partition, and what the scheduler tells.
+// fillTotal fills in the figures of the whole partition and of the scheduler.
 func (b *Builder) fillTotal(r *Reading, s *ecsv1.Snapshot, sums map[string]uint64) {
 	t := s.GetTotal()
 	t.BytesBuilt, t.ChunksSent, t.ChunksResent = sums["bu.bytes_built"], sums["link.chunks_sent"], sums[counterResent]

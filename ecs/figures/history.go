@@ -6,20 +6,20 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// HistoryDepth is how many samples are kept (NIC-crossbar §3.1.4).
+// HistoryDepth is the number of samples that are kept (NIC-crossbar §3.1.4).
 const HistoryDepth = 2048
 
-// sampleInterval is the least time between two samples: those of seventeen minutes are kept.
+// sampleInterval is the least time between two samples: HistoryDepth samples cover 17 minutes.
 const sampleInterval = 500 * time.Millisecond
 
 // history keeps the main figures of the last snapshots.
 type history struct {
 	samples        []*ecsv1.Sample // sample n at n modulo HistoryDepth
-	nextNumber     int             // number of the sample to come
+	nextNumber     int             // number of the next sample
 	lastSampleTime time.Time
 }
 
-// sampleTolerance is how much too early a sample may be: whoever adds one every 500 ms is now and then a little early.
+// sampleTolerance is how much too early a sample may be: a ticker of 500 ms is now and then a little early.
 const sampleTolerance = sampleInterval / 10
 
 func (h *history) add(s *ecsv1.Snapshot, resent float64) {
@@ -44,7 +44,7 @@ func (h *history) add(s *ecsv1.Snapshot, resent float64) {
 	h.nextNumber, h.lastSampleTime = h.nextNumber+1, at
 }
 
-// Samples are the last ones, oldest first, so many at most. They are not to be changed.
+// Samples are the last samples, oldest first, at most the given number. The caller must not change them.
 func (b *Builder) Samples(most int) []*ecsv1.Sample {
 	h := &b.history
 	n := min(most, len(h.samples))

@@ -11,13 +11,14 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// latencyHistograms are the histograms of the way from trigger to decision: the whole, its parts, and parts of those.
+// latencyHistograms are the histograms of the time from trigger to decision: the whole, its stages, and parts of
+// stages.
 var latencyHistograms = []string{
 	node.HistogramDecision, node.HistogramBuilding, node.HistogramJudged, node.HistogramOrdering,
 	node.HistogramFilterWait, node.HistogramFilter, node.HistogramKernelDelay,
 }
 
-// latencyStages are those that somebody has told of.
+// latencyStages are the stages for which the reports have a histogram.
 func latencyStages(reports []*nodev1.Report) (stages []*ecsv1.LatencyPart) {
 	for _, name := range latencyHistograms {
 		if l := summarizeLatency(MergeHistograms(reports, name)); l != nil {
@@ -27,10 +28,10 @@ func latencyStages(reports []*nodev1.Report) (stages []*ecsv1.LatencyPart) {
 	return stages
 }
 
-// barsPerOctave is how fine the bars are: a fifth of the time each, which the eye can still tell apart.
+// barsPerOctave is the number of bars for a factor of two in time: each is about a fifth longer than the one before.
 const barsPerOctave = 4
 
-// summarizeLatency makes bars of equal width on a logarithmic scale; nil where there is nothing to show.
+// summarizeLatency makes quantiles, and bars of equal width on a logarithmic scale; nil if the histogram is empty.
 func summarizeLatency(h *hdr.Histogram) *ecsv1.Latency {
 	if h == nil || h.TotalCount() == 0 {
 		return nil
@@ -55,5 +56,5 @@ func summarizeLatency(h *hdr.Histogram) *ecsv1.Latency {
 	return out
 }
 
-// barEdge is the lower edge of a bar.
+// barEdge is the lower edge of bar n, in µs.
 func barEdge(n int) int64 { return int64(math.Ceil(math.Exp2(float64(n) / barsPerOctave))) }

@@ -2,24 +2,24 @@ package figures
 
 import "time"
 
-// meterKey names a counter of a node; of the partition, with no node.
+// meterKey names a counter of a node; node is empty for one of the partition.
 type meterKey struct{ node, counter string }
 
-// meter makes a rate of a cumulative counter.
+// meter measures the rate of a cumulative counter.
 type meter struct {
 	value uint64
 	at    int64 // µs
 	rate  float64
 }
 
-// minRateInterval is the least time a rate is measured over: a report at a change of state comes on the heels of the
-// one before, and two counts of a phase more or less would be a peak.
+// minRateInterval is the least time over which a rate is measured: a report at a change of state may come shortly after
+// the one before, and few counts in a short time would look like a peak.
 const minRateInterval = 100 * time.Millisecond
 
-// observe takes a reading and tells the rate per second, which stays as it was where the reading is not new.
+// observe takes a reading and returns the rate per second, which remains if the reading comes before minRateInterval.
 func (m *meter) observe(value uint64, at int64) float64 {
 	switch {
-	case value < m.value || at < m.at: // whoever counts has begun anew, or its clock was set back
+	case value < m.value || at < m.at: // the node was restarted, or its clock was set back
 		*m = meter{value: value, at: at}
 	case at-m.at >= minRateInterval.Microseconds():
 		m.rate = float64(value-m.value) / (float64(at-m.at) / 1e6)
@@ -28,7 +28,7 @@ func (m *meter) observe(value uint64, at int64) float64 {
 	return m.rate
 }
 
-// updateRate sees a counter.
+// updateRate takes a reading of a counter and returns its rate per second.
 func (b *Builder) updateRate(node, counter string, value uint64, at int64) float64 {
 	key := meterKey{node, counter}
 	m := b.meters[key]
@@ -39,11 +39,11 @@ func (b *Builder) updateRate(node, counter string, value uint64, at int64) float
 	return m.observe(value, at)
 }
 
-// maxWindowReadings is how many readings the rate of a live source is of: two seconds of them, since front-ends give as
-// few as one fragment in several reports.
+// maxWindowReadings is the number of readings, over 2 s, for the rate of a live source: a slow front-end may send one
+// fragment in several reports.
 const maxWindowReadings = 5
 
-// windowMeter makes a rate of a cumulative counter over its last readings.
+// windowMeter measures the rate of a cumulative counter over its last readings.
 type windowMeter struct{ readings []reading }
 
 type reading struct {
@@ -51,12 +51,12 @@ type reading struct {
 	at    int64 // µs
 }
 
-// observe takes a reading and tells the rate per second, 0 until there are two.
+// observe takes a reading and returns the rate per second; 0 until there are two readings.
 func (f *windowMeter) observe(value uint64, at int64) float64 {
 	now := reading{value, at}
 	last := len(f.readings) - 1
 	switch {
-	case last < 0 || value < f.readings[last].value || at < f.readings[last].at: // it begins, or begins anew
+	case last < 0 || value < f.readings[last].value || at < f.readings[last].at: // first reading, or after a restart
 		f.readings = append(f.readings[:0], now)
 	case at-f.readings[last].at >= minRateInterval.Microseconds():
 		f.readings = append(f.readings, now)
@@ -69,17 +69,18 @@ func (f *windowMeter) observe(value uint64, at int64) float64 {
 	return float64(newest.value-first.value) / (float64(newest.at-first.at) / 1e6)
 }
 
-// maxClockOffsets is how many reports a clock offset is taken from: the one that was fastest on its way says most.
+// maxClockOffsets is the number of reports from which a clock offset is estimated.
 const maxClockOffsets = 16
 
-// clockEstimator finds how far a node's clock is before the control's.
+// clockEstimator estimates how far a node's clock is ahead of the control's.
 type clockEstimator struct {
-	lastReportTime int64 // the report seen last, µs
+	lastReportTime int64 // of the last report, µs by the node's clock
 	offsets        []int64
 }
 
-// observe takes when a report was made, by the node's clock, and when it came, by the control's, both in µs. The time
-// on the way makes every offset too small, so the largest of the last ones is nearest.
+// observe takes the time when a report was made, by the node's clock, and when it came, by the control's, both in µs,
+// and returns the offset in µs. The time on the way makes every offset too small, so that the largest of the last ones
+// is the best estimate.
 func (c *clockEstimator) observe(made, came int64) int64 {
 	if made == 0 {
 		return 0

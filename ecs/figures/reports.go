@@ -14,7 +14,7 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// Histogram is a report's histogram of a name, or nil if it told none that can be read.
+// Histogram is the histogram of a name in a report; nil if there is none that can be decoded.
 func Histogram(rep *nodev1.Report, name string) *hdr.Histogram {
 	b := rep.GetHistograms()[name]
 	if len(b) == 0 {
@@ -27,7 +27,7 @@ func Histogram(rep *nodev1.Report, name string) *hdr.Histogram {
 	return h
 }
 
-// MergeHistograms is the histogram of a name of all reports that told one; nil if none did.
+// MergeHistograms merges the histograms of a name in all reports; nil if none has it.
 func MergeHistograms(reports []*nodev1.Report, name string) (sum *hdr.Histogram) {
 	for _, rep := range reports {
 		h := Histogram(rep, name)
@@ -42,13 +42,13 @@ func MergeHistograms(reports []*nodev1.Report, name string) (sum *hdr.Histogram)
 	return sum
 }
 
-// BarrierHolder is a readout unit that entered the barrier last.
+// BarrierHolder is a readout unit that was the last to enter the barrier in some epochs.
 type BarrierHolder struct {
 	RU     int
-	LateUs *hdr.Histogram // µs after the last but one, for each epoch that it held
+	LateUs *hdr.Histogram // µs after the last but one, for each of these epochs
 }
 
-// BarrierHolders reads from the reports who held the phases: the most frequent first.
+// BarrierHolders are the barrier holders by the reports, the most frequent first.
 func BarrierHolders(reports []*nodev1.Report) []BarrierHolder {
 	var out []BarrierHolder
 	for _, rep := range reports {
@@ -69,8 +69,8 @@ func BarrierHolders(reports []*nodev1.Report) []BarrierHolder {
 	return out
 }
 
-// SumMissing adds up what readout units that were gone are missing in, as builder units tell, in the order of their
-// index.
+// SumMissing adds up the MEPs and events that lack the fragments of readout units that were gone, by the builder units'
+// reports, in the order of the readout units' indices.
 func SumMissing(reports []*nodev1.Report) (all []*nodev1.Missing) {
 	for _, rep := range reports {
 		for _, m := range rep.GetMissing() {
@@ -91,10 +91,10 @@ func SumMissing(reports []*nodev1.Report) (all []*nodev1.Missing) {
 	return all
 }
 
-// SchedulerCounters describes the counters that a snapshot may have of the scheduler.
+// SchedulerCounters describes the scheduler's counters in a snapshot.
 func SchedulerCounters() counter.List { return core.CounterList() }
 
-// SumCounters adds up the counters of all reports, by name and as their kinds want.
+// SumCounters adds up the counters of all reports by name, in the way of each counter's kind.
 func SumCounters(reports []*nodev1.Report) map[string]uint64 {
 	sums := map[string]uint64{}
 	for _, rep := range reports {

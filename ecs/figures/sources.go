@@ -8,14 +8,14 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// Source is a live source, as the configuration in effect has it.
+// Source is a live source of the configuration.
 type Source struct {
 	ID   int
-	Name string // as the input says it
+	Name string // in the setting input
 	RU   int    // index of its readout unit
 }
 
-// sourcePrefix begins the names of the counters of live sources; their ids end them.
+// sourcePrefix begins the names of the counters of live sources; the source's id ends them.
 const sourcePrefix = "ru.input_"
 
 // allSourceFigures makes the figures of the live sources.
@@ -35,7 +35,7 @@ func (b *Builder) allSourceFigures(r *Reading) (out []*ecsv1.SourceFigures) {
 	return out
 }
 
-// sourceFigures makes the figures of one, given the node of its readout unit, which may be nil.
+// sourceFigures makes the figures of a source; n is the node of its readout unit, or nil.
 func (b *Builder) sourceFigures(r *Reading, src Source, n *Node) *ecsv1.SourceFigures {
 	f := &ecsv1.SourceFigures{
 		Source:  uint32(src.ID),
@@ -58,7 +58,7 @@ func (b *Builder) sourceFigures(r *Reading, src Source, n *Node) *ecsv1.SourceFi
 	f.Frontend = rep.GetFrontends()[uint32(src.ID)]
 	if f.GetFragments() > 0 {
 		f.MeanSize = float64(f.GetBytes()) / float64(f.GetFragments())
-		if f.GetSilent() && !rep.GetFinal() { // else it is as old as the node told, within half a second
+		if f.GetSilent() && !rep.GetFinal() { // a node that reports gives the age itself
 			f.AgeUs += uint64(age.Microseconds())
 		}
 	}
@@ -76,7 +76,7 @@ func (b *Builder) sourceFigures(r *Reading, src Source, n *Node) *ecsv1.SourceFi
 	return f
 }
 
-// fillCounters fills in what a report counted of a source, given the end of the counters' names.
+// fillCounters fills in the counters of a source; id ends their names.
 func fillCounters(f *ecsv1.SourceFigures, counters map[string]uint64, id string) {
 	of := func(name string) uint64 { return counters[sourcePrefix+name+id] }
 	f.Fragments, f.Bytes, f.Used, f.Missing, f.Gaps = of("fragments"), of("bytes"), of("used"), of("missing"), of("gaps")
@@ -86,7 +86,7 @@ func fillCounters(f *ecsv1.SourceFigures, counters map[string]uint64, id string)
 	f.Attached, f.Gone = of("attached"), of("gone")
 }
 
-// updateWindowRate sees a counter of a source.
+// updateWindowRate takes a reading of a counter of a source and returns its rate per second.
 func (b *Builder) updateWindowRate(f *ecsv1.SourceFigures, counter string, value uint64, at int64) float64 {
 	key := meterKey{f.GetNode(), counter + "." + strconv.Itoa(int(f.GetSource()))}
 	if b.windowMeters[key] == nil {
@@ -95,7 +95,7 @@ func (b *Builder) updateWindowRate(f *ecsv1.SourceFigures, counter string, value
 	return b.windowMeters[key].observe(value, at)
 }
 
-// rejectReasons is why something of a source was refused, and thrown away, last.
+// rejectReasons are the latest reasons why a fragment of a source was refused, and why one was thrown away.
 func rejectReasons(rep *nodev1.Report, id int) (refused, thrown string) {
 	for _, r := range rep.GetReasons() {
 		switch {

@@ -1,18 +1,17 @@
-// Package journal remembers what happened lately in a partition, and tells it to whoever watches: changes of state,
-// faults, commands, alarms, log lines.
+// Package journal keeps the last events of a partition in memory, and distributes them to subscribers: changes of
+// state, faults, commands, alarms, log lines.
 //
-// It stands for LHCb-EB §III.A, central monitoring. What has to outlive the run
-// control is the matter of package ecs/record.
+// It stands for LHCb-EB §III.A, central monitoring. Package ecs/record keeps what must outlive the run control.
 //
 // The caller
 //
-//  1. makes a Journal with New. Its numbers go on after the given one, so that a reader who saw numbers of an earlier
-//     control goes on with this one;
+//  1. makes a Journal with New. Its numbers follow a given one, so that a reader with a number of an earlier control
+//     can go on with this one;
 //  2. gives every event to Add, and does not change it from then on. Add never waits for a reader;
-//  3. hangs its logger into it with Handler;
-//  4. reads with Since, or with Subscribe, whose goroutine ends with the context. Readers share the events and do not
-//     change them.
+//  3. wraps the handler of its logger with Handler, so that log lines become events;
+//  4. reads with EventsSince, or with Subscribe, whose goroutine ends with the context. Readers share the events and
+//     must not change them.
 //
-// It does not promise that a reader gets everything: the oldest is forgotten when there is more than the size. A reader
-// who is too late gets an event of kind "gap" in the place of what it missed, which says how many these were.
+// It does not promise that a reader gets all events: it forgets the oldest when there are more than its size. A slow
+// reader gets an event of kind "gap" in place of those that it missed, with their number.
 package journal

@@ -10,14 +10,13 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// kindGap is the kind of the event that stands for those that were missed.
+// kindGap is the kind of the event in place of those that a reader missed.
 const kindGap = "gap"
 
 // KindLog is the kind of log lines.
 const KindLog = "log"
 
-// batchSize is how many events a subscription takes out of the journal at a time; no more than these are held for a
-// reader that is slow.
+// batchSize is how many events a subscription reads at a time: it holds at most these for a slow reader.
 const batchSize = 64
 
 // Journal keeps the last events. Methods may be called from any goroutine.
@@ -26,13 +25,13 @@ type Journal struct {
 	firstNumber uint64 // number of the first event
 
 	mu         sync.Mutex
-	eventRing  []*ecsv1.Event // guarded by mu; event n lies at n modulo its size
-	lastNumber uint64         // guarded by mu; number of the newest event, first-1 before there is one
-	newEvent   chan struct{}  // guarded by mu; closed, and another one put in its place, when there is a new event
+	eventRing  []*ecsv1.Event // guarded by mu; event n is at index n modulo the size
+	lastNumber uint64         // guarded by mu; number of the newest event, or firstNumber-1
+	newEvent   chan struct{}  // guarded by mu; closed and replaced when an event is added
 }
 
-// New makes a journal that remembers so many events, at least one. Its numbers follow the given one: 0, or one at least
-// as high as any that an earlier journal of the partition gave.
+// New makes a journal that keeps size events, at least one. The first event gets the number after+1: give 0, or a
+// number at least as high as all that earlier journals of the partition have given.
 func New(size int, after uint64) *Journal {
 	return &Journal{
 		eventRing:   make([]*ecsv1.Event, max(size, 1)),
@@ -42,7 +41,7 @@ func New(size int, after uint64) *Journal {
 	}
 }
 
-// Add takes an event, gives it its number, and its time if it has none. It returns the number.
+// Add keeps an event and returns its number. It sets the event's number, and the time if there is none.
 func (j *Journal) Add(e *ecsv1.Event) uint64 {
 	if e.At == nil {
 		e.At = timestamppb.Now()
@@ -57,21 +56,21 @@ func (j *Journal) Add(e *ecsv1.Event) uint64 {
 	return e.Number
 }
 
-// LastNumber is the number of the newest event: a subscription after it has new ones only.
+// LastNumber is the number of the newest event: a subscription after it gets new events only.
 func (j *Journal) LastNumber() uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.lastNumber
 }
 
-// EventsSince gives the events after a number, oldest first; after 0, all that are remembered.
+// EventsSince returns the kept events after a number, oldest first; after 0, all.
 func (j *Journal) EventsSince(after uint64) []*ecsv1.Event {
 	events, _ := j.read(after, len(j.eventRing)+1)
 	return events
 }
 
-// Subscribe gives the events after a number, and from then on each as it comes, until the context is done. The channel
-// is closed then.
+// Subscribe delivers the kept events after a number, and then each new one, until the context ends. Then it closes the
+// channel.
 func (j *Journal) Subscribe(ctx context.Context, after uint64) <-chan *ecsv1.Event {
 	out := make(chan *ecsv1.Event)
 	go func() {
@@ -99,8 +98,8 @@ func (j *Journal) Subscribe(ctx context.Context, after uint64) <-chan *ecsv1.Eve
 	return out
 }
 
-// read gives at most limit events after a number, with one for the gap before them, and what is closed when there are
-// more.
+// read returns at most limit events after a number, with an event for a gap before them, and a channel that is closed
+// when an event is added.
 func (j *Journal) read(after uint64, limit int) ([]*ecsv1.Event, <-chan struct{}) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -126,13 +125,13 @@ func (j *Journal) read(after uint64, limit int) ([]*ecsv1.Event, <-chan struct{}
 	return out, j.newEvent
 }
 
-// gapText says what a reader misses who has read up to a number, where the oldest event is another; nothing if there is
-// none.
+// gapText says what a reader misses that has read up to the event after, if oldest is the oldest kept event; empty if
+// it misses nothing.
 func (j *Journal) gapText(after, oldest uint64) string {
 	switch {
 	case after > j.lastNumber || 0 < after && after < j.firstNumber-1:
-		return fmt.Sprintf("event %d is of an earlier run control; what came after it there is not remembered, nor are %d "+
-			"events of this one", after, oldest-j.firstNumber)
+		return fmt.Sprintf("event %d is of an earlier run control; later events of that control are no longer remembered, "+
+			"nor are %d events of this one", after, oldest-j.firstNumber)
 	case max(after, j.firstNumber-1) < oldest-1:
 		return fmt.Sprintf("%d events are no longer remembered: the journal holds %d", oldest-1-max(after, j.firstNumber-1),
 			len(j.eventRing))

@@ -12,35 +12,34 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// maxLine is the length of a log line beyond which its end is left out of the journal, so that its size in bytes is
-// bounded too.
+// maxLine bounds a log line in the journal, in bytes, so that the memory of the journal is bounded.
 const maxLine = 2000
 
-// handler puts log lines into a journal and passes them on.
+// handler adds log lines to a journal and passes them on.
 type handler struct {
 	journal *Journal
 	level   slog.Leveler
 	next    slog.Handler
 
-	prefix    string // of the names of attributes, from groups
-	attrs     string // written out, each after a space
+	prefix    string // of attribute names, from groups
+	attrs     string // formatted, each after a space
 	run       uint32
 	component string
 }
 
-// Handler is a handler of log lines that puts those of at least the level into the journal, as events of kind log, and
-// passes all that next wants on to it. The attribute "run" becomes the event's run, "node" its component; the others
-// follow the message.
+// Handler returns a slog.Handler that adds log lines of at least the level to the journal, as events of kind KindLog,
+// and passes all lines on to next. The attribute "run" becomes the event's run, "node" its component; the others follow
+// the message.
 func (j *Journal) Handler(next slog.Handler, level slog.Leveler) slog.Handler {
 	return &handler{journal: j, level: level, next: next}
 }
 
-// Enabled says whether the journal or the next handler takes lines of the level.
+// Enabled implements slog.Handler.
 func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= h.level.Level() || h.next.Enabled(ctx, level)
 }
 
-// Handle puts a line into the journal and passes it on.
+// Handle implements slog.Handler.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level >= h.level.Level() {
 		line := *h // a copy collects the line's own attributes
@@ -63,7 +62,7 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	return h.next.Handle(ctx, r)
 }
 
-// WithAttrs adds attributes to every line.
+// WithAttrs implements slog.Handler.
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	n := *h
 	n.next = h.next.WithAttrs(attrs)
@@ -73,7 +72,7 @@ func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &n
 }
 
-// WithGroup puts a name before those of later attributes.
+// WithGroup implements slog.Handler.
 func (h *handler) WithGroup(name string) slog.Handler {
 	if name == "" {
 		return h
@@ -84,7 +83,7 @@ func (h *handler) WithGroup(name string) slog.Handler {
 	return &n
 }
 
-// addAttr writes an attribute out, or takes it as the event's run or component.
+// addAttr formats an attribute, or makes it the event's run or component.
 func (h *handler) addAttr(prefix string, a slog.Attr) {
 	v := a.Value.Resolve()
 	switch {
@@ -124,7 +123,7 @@ func severity(l slog.Level) ecsv1.Severity {
 	return ecsv1.Severity_SEVERITY_INFO
 }
 
-// truncate is text that a message may carry: valid UTF-8, of bounded length.
+// truncate makes a text that a protobuf message can have: valid UTF-8, of at most about maxLine bytes.
 func truncate(s string) string {
 	if len(s) > maxLine {
 		s = fmt.Sprintf("%s… (%d bytes more)", s[:maxLine], len(s)-maxLine)

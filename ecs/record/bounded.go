@@ -9,21 +9,21 @@ import (
 // the output of a run it may take seconds.
 const answerTimeout = 3 * time.Second
 
-// waitTicks are how many parts the wait has. Each counts once, however long it was: while this process stands still,
-// the disk has no chance to answer.
+// waitTicks is the number of ticks in the wait. A tick counts once, however late it comes: while this process is
+// suspended, the disk cannot answer it.
 const waitTicks = 10
 
-// boundedTx has a transaction carried out, and waits for it no longer than answerTimeout: a disk that hangs holds up
-// nobody. What was not waited for may come about all the same, when the disk answers again; until then every call
-// fails at once. The function may still be at work after an error, so what it writes to is read only without one.
+// boundedTx runs transactions, and waits for each no longer than answerTimeout, so that a disk that hangs does not hold
+// up the caller. A transaction that timed out may still succeed when the disk answers again; until then every call
+// fails at once. Since its function may still run after an error, the caller must not read its results then.
 type boundedTx struct {
 	// immutable
 	path      string
 	timeout   time.Duration
-	newTicker func(time.Duration) *time.Ticker // tests give ticks
+	newTicker func(time.Duration) *time.Ticker // replaced in tests
 
-	slots     chan struct{} // held by a transaction under way: writers wait here, and not where nothing ends it
-	abandoned atomic.Int64  // transactions that nobody waits for any more, and that go on
+	slots     chan struct{} // one element for each transaction under way; waiting here has a time-out, in bbolt it has not
+	abandoned atomic.Int64  // transactions that have timed out and still run
 }
 
 func newBoundedTx(path string, concurrency int) boundedTx {
@@ -35,14 +35,14 @@ func newBoundedTx(path string, concurrency int) boundedTx {
 	}
 }
 
-// Where a transaction is that somebody may have stopped waiting for.
+// States of a transaction.
 const (
 	txRunning int32 = iota
 	txAnswered
 	txAbandoned
 )
 
-// run carries a transaction out. The error is a *BusyError where the disk does not answer.
+// run runs a transaction. The error is a *BusyError if the disk does not answer in time.
 func (b *boundedTx) run(f func() error) error {
 	if b.abandoned.Load() > 0 {
 		return &BusyError{b.path, b.timeout}
@@ -83,5 +83,5 @@ func (b *boundedTx) run(f func() error) error {
 		return &BusyError{b.path, b.timeout}
 	}
 	b.abandoned.Add(-1)
-	return <-done // it came at the last moment
+	return <-done // it was done at the last moment
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// lockedError says that another process has the file.
+// lockedError says that another process has the file open.
 type lockedError struct {
 	Path   string
 	PID    int // of the process; 0: not known
@@ -17,11 +17,11 @@ func (e *lockedError) Error() string {
 	if e.PID > 0 {
 		who = fmt.Sprintf("process %d", e.PID)
 	}
-	return fmt.Sprintf("record %s: %s has it open, and did not let go within %v: one run control at a time", e.Path, who,
+	return fmt.Sprintf("record %s: %s has it open, and did not close it within %v: one run control at a time", e.Path, who,
 		e.Waited)
 }
 
-// BusyError says that the disk did not answer in time. What was to be written may still come about.
+// BusyError says that the disk did not answer in time. The write may still succeed later.
 type BusyError struct {
 	Path   string
 	Waited time.Duration
@@ -32,15 +32,15 @@ func (e *BusyError) Error() string {
 		e.Path, e.Waited)
 }
 
-// foreignError says that a file holds something else than run records, or a version of them that is not known here.
+// foreignError says that a file has no run records, or a version of them that this program does not know.
 type foreignError struct{ Path, What string }
 
 func (e *foreignError) Error() string { return fmt.Sprintf("record %s: %s", e.Path, e.What) }
 
-// DamagedError names what cannot be read as it was written.
+// DamagedError names a value that cannot be read as it was written.
 type DamagedError struct {
 	Path string
-	What string // e.g. "the summary of run 7"; "the file" where it is not one value
+	What string // e.g. "the summary of run 7", or "the file"
 	Why  string
 }
 
@@ -49,7 +49,7 @@ func (e *DamagedError) Error() string {
 }
 
 // NoRunError says that a run is not on record.
-type NoRunError struct{ Run uint32 } // 0: there is none at all
+type NoRunError struct{ Run uint32 } // 0: there are no runs
 
 func (e *NoRunError) Error() string {
 	if e.Run == 0 {
@@ -58,14 +58,14 @@ func (e *NoRunError) Error() string {
 	return fmt.Sprintf("record: there is no run %d on record", e.Run)
 }
 
-// ClosedError refuses to change the record of a run that has its verdict and its end.
+// ClosedError refuses to change a closed record: one with a verdict and an end.
 type ClosedError struct{ Run uint32 }
 
 func (e *ClosedError) Error() string {
 	return fmt.Sprintf("record: run %d has its verdict and its end; a closed record is not changed", e.Run)
 }
 
-// exhaustedError says that there is no further run number.
+// exhaustedError says that all run numbers are used.
 type exhaustedError struct{ Last uint32 }
 
 func (e *exhaustedError) Error() string {

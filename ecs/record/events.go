@@ -14,8 +14,8 @@ import (
 // runNumber reads the key of a run.
 func runNumber(key []byte) uint32 { return binary.BigEndian.Uint32(key) }
 
-// AddEvent adds to the events of a run, all or none. Of very many the first and the last are kept; the record says how
-// many are not.
+// AddEvent adds events to a run, all or none. Of more than about 5000 it keeps the first and the last; the record says
+// how many are missing.
 func (s *Store) AddEvent(run uint32, events ...*ecsv1.Event) error {
 	return s.update(func(tx *bbolt.Tx) error {
 		r, err := s.findSummary(tx, run)
@@ -50,7 +50,7 @@ func (s *Store) addEvent(b *bbolt.Bucket, run uint32, e *ecsv1.Event) error {
 	return putBounded(b, n, v, s.limits.keptFirstEvents, s.limits.keptLastEvents)
 }
 
-// putBounded puts value n behind those before it, of which the first and the last are kept.
+// putBounded puts value n after the earlier ones, and deletes one so that the first and the last remain.
 func putBounded(b *bbolt.Bucket, n uint64, v []byte, first, last uint64) error {
 	if err := b.Put(sequenceKey(n), v); err != nil {
 		return err
@@ -61,11 +61,10 @@ func putBounded(b *bbolt.Bucket, n uint64, v []byte, first, last uint64) error {
 	return b.Delete(sequenceKey(n - last))
 }
 
-// eventKey is what the checksum of an event covers beside it: the run as well as its place among the run's events.
+// eventKey is the key in the checksum of an event: its run and its number in the run.
 func eventKey(run uint32, n uint64) []byte { return append(runKey(run), sequenceKey(n)...) }
 
-// readEvents reads the events of a run. In the place of those that were not kept or are damaged stands one that says
-// so.
+// readEvents reads the events of a run. An event of kind "gap" replaces those that were not kept or are damaged.
 func (s *Store) readEvents(tx *bbolt.Tx, r *ecsv1.Run) []*ecsv1.Event {
 	b := tx.Bucket(bucketEvents).Bucket(runKey(r.GetNumber()))
 	if b == nil {
@@ -90,7 +89,7 @@ func (s *Store) readEvents(tx *bbolt.Tx, r *ecsv1.Run) []*ecsv1.Event {
 		}
 		seen = n
 	}
-	_ = b.ForEach(func(key, v []byte) error { // which returns what the function does: nothing
+	_ = b.ForEach(func(key, v []byte) error { // returns the function's error, which is always nil
 		if len(key) != 8 {
 			note(at, "an event of this run is damaged: its key %x has not 8 bytes", key)
 			return nil
@@ -109,7 +108,7 @@ func (s *Store) readEvents(tx *bbolt.Tx, r *ecsv1.Run) []*ecsv1.Event {
 	return out
 }
 
-// AddAudit adds an entry to the audit log and gives it its number. The log keeps the newest.
+// AddAudit numbers an entry and adds it to the audit log, which keeps the newest 100,000.
 func (s *Store) AddAudit(e *ecsv1.AuditEntry) error {
 	return s.update(func(tx *bbolt.Tx) error {
 		b := tx.Bucket(bucketAudit)
@@ -127,8 +126,8 @@ func (s *Store) AddAudit(e *ecsv1.AuditEntry) error {
 	})
 }
 
-// ListAudit reads the newest entries of the audit log, newest first. In the place of one that is damaged stands one
-// that says so; where the log ends before its first entry, the last one read says how many are no longer kept.
+// ListAudit reads the newest entries of the audit log, newest first, at most limit. It replaces a damaged entry by one
+// that says so. If it reaches the oldest entry and older ones were dropped, a last entry says how many.
 func (s *Store) ListAudit(limit int) ([]*ecsv1.AuditEntry, error) {
 	return viewTx(s, func(tx *bbolt.Tx) (out []*ecsv1.AuditEntry, err error) {
 		oldest := uint64(1)

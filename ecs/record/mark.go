@@ -13,11 +13,11 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// lastRunSuffix is behind the name of the file that holds the highest run number ever taken. It stands beside the
-// records, so that no number comes again when they are removed, damaged or put back from an older copy.
+// lastRunSuffix ends the name of the file with the highest run number ever taken. The file is beside the records, so
+// that no number comes again when the records are removed, damaged or restored from an older copy.
 const lastRunSuffix = ".last-run"
 
-// saveLastRun notes a number that the records have, before anybody else hears of it.
+// saveLastRun writes a run number to that file, before NextRun returns it.
 func (s *Store) saveLastRun(n uint32) error {
 	s.lastRunMu.Lock()
 	defer s.lastRunMu.Unlock()
@@ -39,7 +39,7 @@ func (s *Store) saveLastRun(n uint32) error {
 	return nil
 }
 
-// applyLastRun makes the next number higher than the one that was noted.
+// applyLastRun makes the next number higher than the one in that file.
 func (s *Store) applyLastRun() error {
 	text, err := safeopen.ReadNoFollow(s.lastRunPath, safeopen.MaxTextSize)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -6,8 +6,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Remember keeps a value under a key, in the place of the one before, for a control that comes back. A value of nil
-// forgets the key.
+// Remember stores a value under a key, for a restarted control, and replaces an older one. A nil value deletes the key.
 func (s *Store) Remember(key string, value []byte) error {
 	return s.update(func(tx *bbolt.Tx) error {
 		if value == nil {
@@ -17,7 +16,7 @@ func (s *Store) Remember(key string, value []byte) error {
 	})
 }
 
-// Recall gives what was remembered; nil, and no error, if there is nothing under the key.
+// Recall returns a copy of the value under a key; nil, and no error, if there is none.
 func (s *Store) Recall(key string) ([]byte, error) {
 	return viewTx(s, func(tx *bbolt.Tx) ([]byte, error) {
 		v := tx.Bucket(bucketMemory).Get([]byte(key))

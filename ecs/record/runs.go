@@ -10,15 +10,15 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// RunList is some runs, newest first, without their configurations, versions, accounts, events and reports.
+// RunList is a list of runs, newest first, without their configurations, versions, accounts, events and reports.
 type RunList struct {
 	Runs     []*ecsv1.Run
-	HasOlder bool            // there are older ones
-	Damaged  []*DamagedError // runs that should be among them
+	HasOlder bool            // there are older runs
+	Damaged  []*DamagedError // runs that are missing in the list since they are damaged
 }
 
-// NextRun takes the next number and writes the first form of its record, what is known of the run when it is begun; nil
-// is nothing. What it returns is that record with its number.
+// NextRun takes the next run number, writes the first form of the record (begun may be nil), and returns the record
+// with its number.
 func (s *Store) NextRun(begun *ecsv1.Run) (*ecsv1.Run, error) {
 	r := &ecsv1.Run{}
 	if begun != nil {
@@ -48,13 +48,13 @@ func (s *Store) NextRun(begun *ecsv1.Run) (*ecsv1.Run, error) {
 	return r, nil
 }
 
-// lastNumber is the highest number ever taken. The keys are looked at as well, so that no number is used twice even if
-// the bucket's own counter were damaged.
+// lastNumber is the highest number ever taken: by the bucket's counter or by the keys, so that no number is used twice
+// even if the counter is damaged.
 func lastNumber(runs *bbolt.Bucket) uint64 {
 	return max(runs.Sequence(), uint64(newestRunNumber(runs.Tx())))
 }
 
-// RaiseNextNumber makes the next number at least n. It never makes it smaller.
+// RaiseNextNumber makes the next number at least n. It never lowers it.
 func (s *Store) RaiseNextNumber(n uint32) error {
 	return s.update(func(tx *bbolt.Tx) error {
 		runs := tx.Bucket(bucketRuns)
@@ -65,8 +65,8 @@ func (s *Store) RaiseNextNumber(n uint32) error {
 	})
 }
 
-// Put replaces the record of the run that has r's number; its events stay what AddEvent made them. A record that is
-// closed may be put again as it is, and otherwise is a ClosedError; a number that NextRun did not give is a NoRunError.
+// Put replaces the record of the run with r's number, but for its events. A closed record may be put again unchanged; a
+// change is a ClosedError. A number that NextRun did not give is a NoRunError.
 func (s *Store) Put(r *ecsv1.Run) error {
 	return s.update(func(tx *bbolt.Tx) error {
 		old, err := s.findSummary(tx, r.GetNumber())
@@ -88,9 +88,9 @@ func (s *Store) Put(r *ecsv1.Run) error {
 	})
 }
 
-// CompleteRun replaces the record of a closed run of which not all of the output had been read by what was found since:
-// verdict and why, losses, events, accounts and report, and who is still unread, who must be fewer. All else stays as
-// it is; what changes it is a ClosedError.
+// CompleteRun replaces the results in the record of a closed run after more of its output was read: verdict and reason,
+// losses, built events, accounts, report, and the unread nodes, which must be fewer. A change of any other field is a
+// ClosedError.
 func (s *Store) CompleteRun(r *ecsv1.Run) error {
 	return s.update(func(tx *bbolt.Tx) error {
 		old, err := s.findSummary(tx, r.GetNumber())
@@ -108,7 +108,7 @@ func (s *Store) CompleteRun(r *ecsv1.Run) error {
 	})
 }
 
-// fixedFields is what of a closed record nothing changes.
+// fixedFields is a copy of a closed record with the fields alone that CompleteRun must not change.
 func fixedFields(r *ecsv1.Run) *ecsv1.Run {
 	f := proto.CloneOf(r)
 	f.Verdict, f.EventsBuilt, f.Accounts, f.ReportJson = 0, 0, nil, ""
@@ -131,7 +131,7 @@ func (s *Store) Latest() (*ecsv1.Run, error) {
 	return viewTx(s, func(tx *bbolt.Tx) (*ecsv1.Run, error) { return s.fullRecord(tx, newestRunNumber(tx)) })
 }
 
-// newestRunNumber is the number of the newest run in the file; 0 where there is none.
+// newestRunNumber is the number of the newest run in the file; 0 if there is none.
 func newestRunNumber(tx *bbolt.Tx) uint32 {
 	if key, _ := tx.Bucket(bucketRuns).Cursor().Last(); len(key) == 4 {
 		return runNumber(key)
@@ -139,8 +139,8 @@ func newestRunNumber(tx *bbolt.Tx) uint32 {
 	return 0
 }
 
-// LastRunNumber is the number of the newest run, and 0 where there is none. It does not look into the file, so it is
-// for what asks often.
+// LastRunNumber is the number of the newest run; 0 if there is none. It does not read the file, so it may be called
+// often.
 func (s *Store) LastRunNumber() (uint32, error) {
 	if b := s.fileDamage.Load(); b != nil {
 		return 0, b
@@ -148,7 +148,7 @@ func (s *Store) LastRunNumber() (uint32, error) {
 	return s.newestNumber.Load(), nil
 }
 
-// List lists the newest runs with numbers smaller than before, 0 being no bound, and at most limit of them.
+// List lists the newest runs with numbers below before (0: no bound), at most limit.
 func (s *Store) List(before uint32, limit int) (RunList, error) {
 	return s.list(before, func(l *RunList, r *ecsv1.Run) bool {
 		if len(l.Runs) >= limit {
@@ -160,7 +160,7 @@ func (s *Store) List(before uint32, limit int) (RunList, error) {
 	})
 }
 
-// OpenRuns lists the runs that are not closed: what a control that was killed has left behind.
+// OpenRuns lists the runs that are not closed: a control that was killed leaves them.
 func (s *Store) OpenRuns() (RunList, error) {
 	return s.list(0, func(l *RunList, r *ecsv1.Run) bool {
 		if !IsClosed(r) {
@@ -170,7 +170,7 @@ func (s *Store) OpenRuns() (RunList, error) {
 	})
 }
 
-// list gives the runs below before to a function, newest first, until that has enough.
+// list calls take with the runs below before, newest first, until take returns false.
 func (s *Store) list(before uint32, take func(*RunList, *ecsv1.Run) bool) (RunList, error) {
 	return viewTx(s, func(tx *bbolt.Tx) (l RunList, err error) {
 		c := tx.Bucket(bucketRuns).Cursor()
@@ -191,7 +191,7 @@ func (s *Store) list(before uint32, take func(*RunList, *ecsv1.Run) bool) (RunLi
 	})
 }
 
-// writeRecord stores the two parts of a record.
+// writeRecord writes the two values of a record: summary and details.
 func writeRecord(tx *bbolt.Tx, r *ecsv1.Run) error {
 	summary := proto.CloneOf(r)
 	details := &ecsv1.Run{
@@ -241,7 +241,7 @@ func (s *Store) readSummary(key, v []byte) (*ecsv1.Run, *DamagedError) {
 	return r, nil
 }
 
-// addDetails adds the second part of a record to the first.
+// addDetails adds the details of a record to its summary.
 func (s *Store) addDetails(tx *bbolt.Tx, r *ecsv1.Run) error {
 	key, d := runKey(r.GetNumber()), &ecsv1.Run{}
 	if err := decode(kindDetails, key, tx.Bucket(bucketDetails).Get(key), d); err != nil {

@@ -21,12 +21,10 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// lockTimeout is how long Open waits for another process to let go of the file: a control that ends needs less, one
-// that stays would keep it forever.
+// lockTimeout is how long Open waits for another process to close the file: a control that is ending needs less.
 const lockTimeout = time.Second
 
-// magic is the value of the key of the same name in the bucket of that name; its last byte is the version of the layout
-// of buckets.
+// magic is the value of keyMagic in bucketFormat; its last byte is the version of the layout of buckets.
 var magic = []byte("RNGLREC\x01")
 
 // The buckets. In bucketEvents each run has a bucket of its own.
@@ -48,42 +46,41 @@ type Store struct {
 	lastRunPath string // file of the highest number ever taken; empty in memory
 	db          *bbolt.DB
 	limits      limits
-	beforeTx    func() // called before each transaction, by tests of a disk that hangs; nil elsewhere
+	beforeTx    func() // called before each transaction; nil but in tests of a disk that hangs
 
 	lastRunMu    sync.Mutex // guards what follows
-	savedLastRun uint32     // the highest number that the file mark has, of those that this process took
+	savedLastRun uint32     // the highest number that this process has written to lastRunPath
 
 	// With locks of their own.
 	writeTx, readTx boundedTx
 
 	// Atomic.
 	newestNumber atomic.Uint32                // number of the newest run
-	fileDamage   atomic.Pointer[DamagedError] // the file itself cannot be followed; nothing is tried any more
+	fileDamage   atomic.Pointer[DamagedError] // bbolt failed on the file: all calls fail from then on
 	log          atomic.Pointer[slog.Logger]
 
-	reportedDamage sync.Map // of what is damaged, as a string: the log has it
+	reportedDamage sync.Map // DamagedError.What of the damaged values that were logged
 }
 
-// RaiseTimeout gives each call so long, if that is more than the 3 s that it has for the disk by itself. It is called
-// before any other.
+// RaiseTimeout makes the time-out of each call at least d; the default is 3 s. Call it before any other method.
 func (s *Store) RaiseTimeout(d time.Duration) {
 	s.writeTx.timeout = max(s.writeTx.timeout, d)
 	s.readTx.timeout = max(s.readTx.timeout, d)
 }
 
-// limits bound what grows by itself.
+// limits bound the events of a run and the audit log.
 type limits struct {
-	keptFirstEvents, keptLastEvents uint64 // of a run: these are kept, and what lies between them is not
-	auditEntries                    uint64 // entries, the newest
+	keptFirstEvents, keptLastEvents uint64 // of a run; events between them are dropped
+	auditEntries                    uint64 // the newest are kept
 }
 
 // A run of many hours has some hundreds of events; the first fault is among the first of a flood, the end among the
 // last. An entry of the audit log has about 150 bytes, so the log stays below 15 MB.
 var defaultLimits = limits{keptFirstEvents: 4000, keptLastEvents: 1000, auditEntries: 100_000}
 
-// Open opens the file, or makes it, with its directory, for its owner alone. Without a path the store is in memory, and
-// gone with the process: for runs whose report is all that is wanted of them. The error is a lockedError if another
-// process has it, a foreignError if it is something else, a DamagedError if it cannot be read.
+// Open opens the file, or makes it with its directory, for its owner alone. With an empty path the store is in memory
+// and ends with the process, for single runs. The error is a lockedError if another process has the file open, a
+// foreignError if the file has no run records, a DamagedError if it cannot be read.
 func Open(path string) (*Store, error) {
 	if path == "" {
 		return openMemory()
@@ -143,10 +140,10 @@ func openMemory() (*Store, error) {
 	return s, s.update(s.ensureFormat)
 }
 
-// maxReaders may read at the same time.
+// maxReaders bounds the read transactions at the same time.
 const maxReaders = 8
 
-// checkRegular refuses what is no file before it is opened: a pipe would block.
+// checkRegular refuses a path that is no regular file, before it is opened: a pipe would block.
 func checkRegular(path string) error {
 	_, err := safeopen.StatNoFollow(path)
 	var link *safeopen.SymlinkError
@@ -174,7 +171,7 @@ func (s *Store) openFile() (err error) {
 	return nil
 }
 
-// ensureFormat makes the buckets of a new file, and checks those of an old one.
+// ensureFormat makes the buckets of a new file, and checks the format of an old one.
 func (s *Store) ensureFormat(tx *bbolt.Tx) error {
 	if first, _ := tx.Cursor().First(); first != nil {
 		b := tx.Bucket(bucketFormat)
@@ -194,11 +191,11 @@ func (s *Store) ensureFormat(tx *bbolt.Tx) error {
 	return tx.Bucket(bucketFormat).Put(keyMagic, magic)
 }
 
-// SetLogger names the log to which each damaged part is told, once; until then that is the default one. Who asks for a
-// part gets the error as well.
+// SetLogger sets the log in which each damaged value is reported once; the default is slog.Default. The caller that
+// reads a damaged value also gets the error.
 func (s *Store) SetLogger(log *slog.Logger) { s.log.Store(log) }
 
-// logDamaged tells the log what is damaged, unless it has been told.
+// logDamaged logs a damaged value, once, and returns d.
 func (s *Store) logDamaged(d *DamagedError) *DamagedError {
 	if _, reported := s.reportedDamage.LoadOrStore(d.What, true); !reported {
 		s.log.Load().Error("a part of the run record is damaged", "path", d.Path, "what", d.What, "why", d.Why)
@@ -206,24 +203,24 @@ func (s *Store) logDamaged(d *DamagedError) *DamagedError {
 	return d
 }
 
-// Path is where the file is.
+// Path is the path of the file.
 func (s *Store) Path() string { return s.path }
 
-// Close ends the use of the file. Other calls fail from then on. Where the disk does not answer the file is let go
-// when the process ends.
+// Close closes the file. Other calls fail from then on. If the disk does not answer, the file stays locked until the
+// process ends.
 func (s *Store) Close() error {
 	if b := s.fileDamage.Load(); b != nil {
-		return b // a transaction that went astray may hold locks for good; the file is let go when the process ends
+		return b // a transaction that panicked may hold bbolt's locks for ever; the file stays locked until the process ends
 	}
 	return s.writeTx.run(s.db.Close)
 }
 
-// update carries a transaction out that writes. What f writes to is read only where there is no error.
+// update runs a transaction that writes. After an error the caller must not read variables that f writes (boundedTx).
 func (s *Store) update(f func(*bbolt.Tx) error) error {
 	return s.writeTx.run(func() error { return s.catchFaults(func() error { return s.withPath(s.db.Update(f)) }) })
 }
 
-// viewTx carries a transaction out that reads something.
+// viewTx runs a transaction that reads, and returns its result.
 func viewTx[T any](s *Store, f func(*bbolt.Tx) (T, error)) (T, error) {
 	var found, none T
 	err := s.readTx.run(func() error {
@@ -232,12 +229,12 @@ func viewTx[T any](s *Store, f func(*bbolt.Tx) (T, error)) (T, error) {
 		})
 	})
 	if err != nil {
-		return none, err // f may still be at work
+		return none, err // f may still run and write to found
 	}
 	return found, nil
 }
 
-// withPath adds the path to errors of the file, which do not name it.
+// withPath adds the path to bbolt's error for a closed file.
 func (s *Store) withPath(err error) error {
 	switch {
 	case err == nil:
@@ -248,8 +245,8 @@ func (s *Store) withPath(err error) error {
 	return err
 }
 
-// catchFaults turns it into an error when bbolt meets pages that it did not write, or that are not there: it panics, or
-// reads where the file has ended.
+// catchFaults turns panics of bbolt into a DamagedError: bbolt panics on a damaged page, and faults when it reads
+// beyond the end of a truncated file, which it has mapped.
 func (s *Store) catchFaults(f func() error) (err error) {
 	if b := s.fileDamage.Load(); b != nil {
 		return b
@@ -269,7 +266,7 @@ func (s *Store) catchFaults(f func() error) (err error) {
 	return f()
 }
 
-// syncDir makes sure that a file just made is still there after a crash of the machine.
+// syncDir syncs a directory, so that a new file in it survives a crash of the machine.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -278,7 +275,7 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// lockHolder is the process that the kernel says has the file locked; 0 if it does not say.
+// lockHolder is the id of the process that has the file locked, by /proc/locks; 0 if that does not name it.
 func lockHolder(path string) int {
 	info, err := os.Stat(path)
 	if err != nil {

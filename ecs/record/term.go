@@ -8,12 +8,12 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// keyTerm is where the bucket of the memory keeps the last term.
+// keyTerm is the key of the last term in bucketMemory.
 const keyTerm = "term"
 
-// NextTerm takes the next term of a control: larger than any before, and at least as large as asked. Who asks for a
-// time keeps ahead of controls that have no such file, and of one whose file was lost. The term before does not count
-// where it is damaged; the log has that.
+// NextTerm takes the next term of a control: larger than all before, and at least atLeast. A caller that gives the time
+// in atLeast gets larger terms than controls without a file, and than one whose file was lost. A damaged last term is
+// logged and does not count.
 func (s *Store) NextTerm(atLeast uint64) (term uint64, err error) {
 	err = s.update(func(tx *bbolt.Tx) error {
 		memory, key := tx.Bucket(bucketMemory), []byte(keyTerm)

@@ -8,26 +8,26 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A value as it lies in the file: an envelope of 8 bytes before the payload. See docs/format/record.md.
+// A value in the file is an envelope of 8 bytes and the payload. See docs/format/record.md.
 const (
 	valueVersion = 1
 	envelopeSize = 8
 )
 
-// valueKind says what a value is, so that one that lies in the wrong place is found out.
+// valueKind is the kind of a value, so that a value in the wrong place is detected.
 type valueKind uint8
 
 const (
-	kindSummary valueKind = 1 // of a run: what a list shows
-	kindDetails valueKind = 2 // of a run: what only its own page shows
+	kindSummary valueKind = 1 // of a run: the fields that lists show
+	kindDetails valueKind = 2 // of a run: the other fields
 	kindEvent   valueKind = 3
 	kindAudit   valueKind = 4
-	kindMemory  valueKind = 5 // bytes of the caller's
+	kindMemory  valueKind = 5 // bytes of the caller of Remember
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum covers what the value is, under which key it lies, and the payload.
+// checksum is the CRC-32C of the head of the envelope, the key and the payload.
 func checksum(head, key, payload []byte) uint32 {
 	sum := crc32.Update(0, castagnoli, head)
 	sum = crc32.Update(sum, castagnoli, key)
@@ -42,7 +42,7 @@ func sealValue(k valueKind, key, payload []byte) []byte {
 	return append(v, payload...)
 }
 
-// openValue gives the payload of a value, which it aliases, or says what is wrong with it.
+// openValue checks the envelope of a value and returns the payload, which aliases v.
 func openValue(k valueKind, key, v []byte) ([]byte, error) {
 	switch {
 	case len(v) < envelopeSize:
@@ -59,7 +59,7 @@ func openValue(k valueKind, key, v []byte) ([]byte, error) {
 	return payload, nil
 }
 
-// encode seals a message.
+// encode marshals a message into a value.
 func encode(k valueKind, key []byte, m proto.Message) ([]byte, error) {
 	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
@@ -68,7 +68,7 @@ func encode(k valueKind, key []byte, m proto.Message) ([]byte, error) {
 	return sealValue(k, key, payload), nil
 }
 
-// decode opens a message.
+// decode unmarshals a value into a message.
 func decode(k valueKind, key, v []byte, m proto.Message) error {
 	payload, err := openValue(k, key, v)
 	if err != nil {
