@@ -19,34 +19,34 @@ import (
 //go:embed web
 var webFiles embed.FS
 
-// contentSecurityPolicy lets the page load its own files and talk to its own origin. Nothing in it is inline: a value
-// that got into the page as markup could do nothing.
+// contentSecurityPolicy lets the page load files from its own origin only, and forbids inline scripts, so that markup
+// in a value, such as a node's name, cannot run.
 const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
 	"connect-src 'self'; manifest-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
-// asset is a file as it is served.
+// asset is a file that is served.
 type asset struct {
 	body        string
 	contentType string
 	etag        string
 }
 
-// contentTypes of the files there are. The system's own table may say something else, or nothing.
+// contentTypes are the content types by suffix. The table of the system may have others, or none.
 var contentTypes = map[string]string{
 	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
 	".svg": "image/svg+xml", ".json": "application/json", ".txt": "text/plain; charset=utf-8",
 	".webmanifest": "application/manifest+json",
 }
 
-// assets lists everything there is by its path.
+// assets are all files of the page, by path.
 func assets(counters counter.List) map[string]asset {
 	out := map[string]asset{}
 	add := func(name, body string) {
 		sum := sha256.Sum256([]byte(body))
 		out[name] = asset{body, contentTypes[path.Ext(name)], `"` + hex.EncodeToString(sum[:12]) + `"`}
 	}
-	// The walk cannot fail: what is embedded is there.
+	// The walk cannot fail, since the files are embedded.
 	_ = fs.WalkDir(webFiles, "web", func(file string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
 			text, _ := webFiles.ReadFile(file)
@@ -58,15 +58,15 @@ func assets(counters counter.List) map[string]asset {
 	add("/uplot/uPlot.min.css", uplot.Style)
 	add("/uplot/phases.js", uplot.PhasesScript)
 	add("/uplot/LICENSE.txt", uplot.License)
-	described, _ := json.Marshal(counters) // of words: it cannot fail
+	described, _ := json.Marshal(counters) // cannot fail
 	add("/counters.json", string(described))
-	types, _ := json.Marshal(bankTypes()) // likewise
+	types, _ := json.Marshal(bankTypes()) // cannot fail
 	add("/banktypes.json", string(types))
 	out["/"] = out["/index.html"]
 	return out
 }
 
-// bankTypes are the names of those that have one, by their numbers.
+// bankTypes are the names of the bank types that have one, by number.
 func bankTypes() map[int]string {
 	names := map[int]string{}
 	for n := range 256 {
@@ -77,7 +77,7 @@ func bankTypes() map[int]string {
 	return names
 }
 
-// Handler serves the page, which explains these counters. It answers GET and HEAD; what it does not have is not found.
+// Handler serves the page; counters are the descriptions of counters that the page shows. It answers GET and HEAD.
 func Handler(counters counter.List) http.Handler {
 	all := assets(counters)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -97,7 +97,7 @@ func Handler(counters counter.List) http.Handler {
 			http.Error(w, "the page has no such file", http.StatusNotFound)
 			return
 		}
-		// Asked for every time and sent only when it changed: after an upgrade no browser keeps half of the old page.
+		// Browsers ask every time and get a file only if it has changed: after an upgrade none keeps half of the old page.
 		h.Set("Cache-Control", "no-cache")
 		h.Set("ETag", a.etag)
 		h.Set("Content-Type", a.contentType)
@@ -107,12 +107,12 @@ func Handler(counters counter.List) http.Handler {
 		}
 		h.Set("Content-Length", strconv.Itoa(len(a.body)))
 		if r.Method == http.MethodGet {
-			_, _ = w.Write([]byte(a.body)) // a browser that has gone needs no answer
+			_, _ = w.Write([]byte(a.body)) // fails if the browser is gone
 		}
 	})
 }
 
-// matchesETag says whether the browser has this version already.
+// matchesETag says whether a header If-None-Match has the ETag: the browser has this version already.
 func matchesETag(header, etag string) bool {
 	for one := range strings.SplitSeq(header, ",") {
 		one = strings.TrimSpace(one)

@@ -4,7 +4,7 @@ import { attr, button, h, keyed, say, text, toast } from "./dom.js";
 import { APIError, store } from "./api.js";
 
 export const titled = (name) => name.charAt(0).toUpperCase() + name.slice(1).replace(/[-_]/g, " ");
-export const told = (e) => (e instanceof APIError ? e.lines : [e.name === "TimeoutError" ? "The control did not answer in time. What became of it is in the state and the log." : "The control did not answer. What became of it will be in the state and the log."]);
+export const told = (e) => (e instanceof APIError ? e.lines : [e.name === "TimeoutError" ? "The control did not answer in time. See the state and the log for the outcome." : "The control did not answer. See the state and the log for the outcome when it answers again."]);
 
 const busy = new Set(); // names of commands under way from here
 

@@ -342,8 +342,8 @@ export function counters(reportJSON) {
 
 // ends says in words why a run ended.
 const ends = {
-  duration: "the time was up", events: "as many events as asked for", end_of_input: "the input was read to its end", stopped: "somebody stopped it",
-  bad_input: "a bad record in the input", fault: "a fault", control_lost: "the control was away for too long", reset: "somebody gave it up",
+  duration: "the time was up", events: "as many events as asked for", end_of_input: "the input was read to its end", stopped: "a user stopped it",
+  bad_input: "a bad record in the input", fault: "a fault", control_lost: "the control was away for too long", reset: "a user gave it up",
 };
 export const ending = (run) => ends[run.end] || run.end || "";
 

@@ -117,7 +117,7 @@ function banner() {
       },
     }, h("label", { for: "token" }, "One-time token"), h("div", { class: "row" }, input, h("button", { type: "submit", class: "primary" }, "Open")), fault);
     return h("div", { class: "banner" + (store.connection.was ? " bad" : "") }, icon(store.connection.was ? "warn" : "person"), h("div", {}, h("b", {}, store.connection.was ? "Your session is over." : "Who are you?"),
-      h("p", {}, store.connection.was ? "The control was started anew, or your session was too old. What you see is from before. " : "", "The control prints a one-time token when it starts, and an address with the token in it: open that address, or put the token in here. A token is good for one session; an admin can ask for another."), f));
+      h("p", {}, store.connection.was ? "The control was restarted, or your session has expired. What you see is from before. " : "", "The control prints a one-time token when it starts, and an address with the token in it: open that address, or put the token in here. A token is good for one session; an admin can ask for another."), f));
   };
   store.on("connection", () => {
     clearTimeout(back);

@@ -40,7 +40,7 @@ export function decisions() {
       ["Accepted", share(d.of.accepted, all)],
       ["Rejected", share(d.of.rejected, all)],
       ["Timed out", share(d.of.timed_out, all), "events that passed since there was no verdict in time", d.of.timed_out],
-      ["Failed", share(d.of.failed, all), "events that passed since nobody could judge them", d.of.failed],
+      ["Failed", share(d.of.failed, all), "events that passed since no filter could judge them", d.of.failed],
       ["Without result", count(d.without), "decided since the time-out was over, later events needed the place, or the run ended", d.without],
       ["Waiting", d.depth ? `${count(d.pending)} of ${count(d.depth)}` : count(d.pending), "events that wait for their decision, of those that may"],
       ["Late results", count(d.late), "their event had its decision; they changed nothing", d.late],
@@ -54,7 +54,7 @@ export function decisions() {
       const d = decided(snapshot), rows = filters(snapshot), p = parts(snapshot);
       root.hidden = !d && !rows.length;
       text(title, d ? "Decisions" : "Filters");
-      text(note, d ? `by ${d.node}${d.first ? `, which came back and began with event ${count(d.first)}` : ""}${d.silent ? `; it has told nothing for ${short(d.silent)}\u202fs, and this is what it told last` : ""}` : "There is no decision unit: each output has what its filter passes.");
+      text(note, d ? `by ${d.node}${d.first ? `, which came back and began with event ${count(d.first)}` : ""}${d.silent ? `; it has not reported for ${short(d.silent)}\u202fs, and these are its last figures` : ""}` : "There is no decision unit: each output has what its filter passes.");
       told(d);
       timesBox.hidden = !p.rows.length;
       timesNote.hidden = !d;

@@ -19,7 +19,7 @@ let chosen = measures[0]; // as it was left
 function map() {
   const canvas = h("canvas", { class: "heatmap", role: "img" }), says = h("p", { class: "note says" }), choice = h("select", { id: "heat-measure" }, measures.map((m) => h("option", { value: m.id }, m.title)));
   const root = h("section", { class: "card full" }, h("div", { class: "head" }, h("h2", {}, "The last five minutes"), h("label", { class: "note", for: "heat-measure" }, "Shown"), choice), canvas, says);
-  const idle = () => `Sources down, time across: the fuller the colour, the ${chosen.id === "age" ? "older" : "more"}. Empty: nobody told, or no run. Point at a cell to read it.`;
+  const idle = () => `Sources down, time across: the fuller the colour, the ${chosen.id === "age" ? "older" : "more"}. Empty: no report, or no run. Point at a cell to read it.`;
   let g = store.heat.grid(chosen), over = null;
   const read = () => {
     const at = over && heatAt(canvas, g, over);
