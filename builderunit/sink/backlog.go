@@ -12,13 +12,13 @@ import (
 
 // Pipeline of a MEP to a backlog (LHCb-EB §II; docs/design/063-backlog.md):
 //
-//	1 Write  (sequential: whoever writes)  waits while the backlog of this builder unit is full, then records the MEP
-//	2 look   (parallel: a goroutine)       sees what the second filter has drained, and lets Write go on
+//	1 Write  (sequential: the builder unit)  waits while the backlog of this builder unit is full, then records the MEP
+//	2 watch  (parallel: a goroutine)         sees what the second filter has drained, and lets Write go on
 //
-// Nobody but the second filter removes anything. If it does not run, Write waits, and what waits for a sink is the
-// builder unit's to hold or to discard.
+// Only the second filter removes segments. If it does not run, Write waits, and the builder unit holds or discards the
+// MEPs that wait for a sink.
 
-// BacklogStats are the counters of a Backlog, as it was seen last.
+// BacklogStats are the counters of a Backlog at its last refresh.
 type BacklogStats struct {
 	BacklogBytes      uint64        `count:"backlog_bytes" kind:"level" unit:"bytes" help:"bytes of the disk backlog, drained segments that stay included"`
 	UndrainedSegments int           `count:"backlog_segments" kind:"level" help:"segments of the disk backlog that are not drained, the open one included"`
@@ -33,12 +33,12 @@ type BacklogStats struct {
 	DamagedEvents     uint64        `count:"backlog_damaged" help:"events of the disk backlog whose bytes were changed on the disk"`
 }
 
-// backlogGate is the pure core: whether there is room for one more MEP.
+// backlogGate is the pure core: it decides whether there is room for one more MEP.
 type backlogGate struct {
 	maxBytes      int64  // bytes; immutable
-	fileBytes     int64  // in the files at the last look
-	writtenAtLook uint64 // until then
-	ignoresBound  bool   // what is built is written, whatever room there is
+	fileBytes     int64  // in the files at the last refresh
+	writtenAtLook uint64 // bytes that Segments had written at that time
+	ignoresBound  bool   // built MEPs are written whatever room there is
 }
 
 // isFull says whether a MEP has to wait, after so many bytes were written in all.
@@ -46,32 +46,32 @@ func (g *backlogGate) isFull(written uint64) bool {
 	return !g.ignoresBound && g.fileBytes+int64(written-min(written, g.writtenAtLook)) >= g.maxBytes
 }
 
-// update takes what is in the files. written was asked before they were looked at, so nothing is left out.
+// update sets the size of the files. written was read before they were listed, so that isFull leaves no bytes out.
 func (g *backlogGate) update(seen int64, written uint64) {
 	g.fileBytes, g.writtenAtLook = seen, written
 }
 
-// Backlog is the sink that records a run for a second filter, and waits while that has too much to drain.
+// Backlog is the sink that records a run for a second filter, and waits while that filter has too much to drain.
 type Backlog struct {
 	*Segments
 	log    *slog.Logger
-	ledger *recording.Ledger // owned by look
+	ledger *recording.Ledger // owned by watch
 	quit   chan struct{}
 	done   chan struct{}
 
 	mu               sync.Mutex // guards what follows
 	gate             backlogGate
-	gateChanged      sync.Cond // the gate has changed; of mu
+	gateChanged      sync.Cond // signals a change of the gate; uses mu
 	stats            BacklogStats
 	stopped          bool
-	warnedFull       bool // that it is full
-	warnedUnreadable bool // it was told that the directory cannot be looked at
+	warnedFull       bool // the log has said that the backlog is full
+	warnedUnreadable bool // the log has said that the directory cannot be read
 }
 
-// backlogRefreshInterval is how often the directory is looked at. A choice: it is 5 readings of a directory a second.
+// backlogRefreshInterval is how often the directory is read. It is a choice: 5 readings a second.
 const backlogRefreshInterval = 200 * time.Millisecond
 
-// NewBacklog bounds the bytes of a builder unit in a recording, which is its own from now on.
+// NewBacklog bounds the bytes of a builder unit in the recording to, which the Backlog owns from now on.
 func NewBacklog(to *Segments, bound int64, log *slog.Logger) (*Backlog, error) {
 	if err := recording.ReserveLedger(to.c.Dir); err != nil {
 		return nil, errors.Join(wrapError(to.c.Dir, "reserve room for the ledger of the second filter", err), to.Abort())
@@ -135,7 +135,7 @@ func (b *Backlog) waitForSpace(ctx context.Context) error {
 	return nil
 }
 
-// LiftBound lets what is built be written even if the backlog is full: the run ends, and has a few MEPs yet.
+// LiftBound lets built MEPs be written even if the backlog is full: the run ends, with a few MEPs left.
 func (b *Backlog) LiftBound() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,7 +143,7 @@ func (b *Backlog) LiftBound() {
 	b.gateChanged.Broadcast()
 }
 
-// watch looks until the end.
+// watch refreshes the state until stop.
 func (b *Backlog) watch() {
 	defer close(b.done)
 	tick := time.NewTicker(backlogRefreshInterval)
@@ -158,7 +158,7 @@ func (b *Backlog) watch() {
 	}
 }
 
-// refresh sees how large the backlog is, and what became of it.
+// refresh reads how large the backlog is, and what the second filter has drained.
 func (b *Backlog) refresh() {
 	written := b.Segments.Written()
 	files, err := recording.ReadFiles(b.c.Dir)
@@ -169,10 +169,10 @@ func (b *Backlog) refresh() {
 	defer b.mu.Unlock()
 	if err != nil {
 		if !b.warnedUnreadable {
-			b.log.Warn("the disk backlog cannot be looked at", "output", b.c.Dir, "err", err)
+			b.log.Warn("the disk backlog cannot be read", "output", b.c.Dir, "err", err)
 		}
 		b.warnedUnreadable = true
-		b.gateChanged.Broadcast() // who waits looks whether the output has failed
+		b.gateChanged.Broadcast() // a Write that waits checks whether the output has failed
 		return
 	}
 	b.warnedUnreadable = false
@@ -182,7 +182,7 @@ func (b *Backlog) refresh() {
 	b.gateChanged.Broadcast()
 }
 
-// updateStats makes the counters of what was seen. The caller holds mu.
+// updateStats computes the counters. The caller holds mu.
 func (b *Backlog) updateStats(files *recording.Files, held int64) {
 	sum, drained := b.ledger.BuilderTotal(b.c.Builder)
 	now := BacklogStats{BacklogBytes: uint64(held), WaitTime: b.stats.WaitTime, DrainedSegments: drained}
@@ -216,7 +216,7 @@ func (b *Backlog) BacklogStats() BacklogStats {
 	return b.stats
 }
 
-// Written counts what is drained, too: who waits for the second filter moves while that does.
+// Written counts drained segments, too: a Write that waits for the second filter makes progress while that drains.
 func (b *Backlog) Written() uint64 {
 	b.mu.Lock()
 	drained := b.stats.DrainedSegments
@@ -231,13 +231,13 @@ func (b *Backlog) Finish() (Result, error) {
 	return b.Segments.Finish()
 }
 
-// Abort closes the last segment likewise.
+// Abort closes the last segment, as Finish does.
 func (b *Backlog) Abort() error {
 	b.stop()
 	return b.Segments.Abort()
 }
 
-// stop stops looking, and lets a Write that waits go on.
+// stop ends watch, and lets a Write that waits go on.
 func (b *Backlog) stop() {
 	b.mu.Lock()
 	over := b.stopped

@@ -7,17 +7,17 @@ import (
 	"ringlet/recording"
 )
 
-// segmentBlock is a piece of a segment on its way to the disk, and the entries that become true when it is there. Write
-// owns what it appends to data behind safe; the rest is guarded by Segments.mu.
+// segmentBlock is a piece of a segment on its way to the disk, with the entries that may be written after it. Write
+// owns the bytes that it appends to data after completeData; Segments.mu guards the rest.
 type segmentBlock struct {
 	seg            *segment
 	offset         int64  // offset of data in the segment
-	data           []byte // room; Write has it as the buffer of its stream
-	completeData   []byte // of data: as far as the last whole MEP, or all of it when it has been handed over
-	claimedBytes   int    // bytes of safe that were taken to be written
+	data           []byte // its capacity is the room; Write has it as the buffer of its stream
+	completeData   []byte // data up to the last whole MEP, or all data once handed over
+	claimedBytes   int    // bytes of completeData that a goroutine has taken to write
 	entries        []recording.Entry
 	claimedEntries int
-	last           bool // no more of the segment comes
+	last           bool // it is the last block of the segment
 }
 
 func newBlock() *segmentBlock {
@@ -38,13 +38,13 @@ func (b *segmentBlock) hasPending() bool {
 	return b.claimedBytes < len(b.completeData) || b.claimedEntries < len(b.entries)
 }
 
-// updateCRC takes the new bytes of the buffer into the checksum.
+// updateCRC adds the new bytes of the buffer to the checksum.
 func (s *Segments) updateCRC() {
 	s.crc = crc32c.Add(s.crc, s.out.buf[s.crcAt:])
 	s.crcAt = len(s.out.buf)
 }
 
-// appendEntry makes the MEP that was encoded from an offset on one of those that Flush must see to.
+// appendEntry adds the entry of the MEP that was encoded from an offset on, so that Flush writes both.
 func (s *Segments) appendEntry(m Meta, from int64) {
 	s.updateCRC()
 	s.mu.Lock()
@@ -61,16 +61,16 @@ func (s *Segments) appendEntry(m Meta, from int64) {
 	s.fillingBlock.completeData = s.out.buf
 }
 
-// flushBuffer is what the stream calls when its buffer is large.
+// flushBuffer hands the buffer over when the stream finds it full.
 func (s *Segments) flushBuffer() error { return s.handOver(false) }
 
-// handOver gives the buffer to those who write, and takes the other one. last ends the segment.
+// handOver hands the filled block over to be written, and takes the spare one. last ends the segment.
 func (s *Segments) handOver(last bool) error {
 	s.updateCRC()
 	s.mu.Lock()
 	for s.err == nil && s.fullBlock != nil {
 		s.mu.Unlock()
-		_ = s.writeOut(false) // by whoever is at it, or here; the error is kept
+		_ = s.writeOut(false) // another goroutine writes it, or this one; the error is kept
 		s.mu.Lock()
 	}
 	defer s.mu.Unlock()
@@ -86,8 +86,8 @@ func (s *Segments) handOver(last bool) error {
 	return nil
 }
 
-// writeLarge writes a large piece where it belongs, when all that stands before it is written: data have no gaps.
-// Entries are written behind it, since it is part of no MEP yet that has one.
+// writeLarge writes a large piece straight to its place, after all bytes before it, since data have no gaps. The piece
+// belongs to a MEP that has no entry yet, so entries need not be written first.
 func (s *Segments) writeLarge(p []byte) error {
 	if len(s.fillingBlock.entries) > 0 || len(s.out.buf) > 0 {
 		if err := s.handOver(false); err != nil {
@@ -119,16 +119,16 @@ func (s *Segments) writeLarge(p []byte) error {
 	return nil
 }
 
-// writeJob is what one goroutine writes at once.
+// writeJob is the data and entries that one goroutine writes at once.
 type writeJob struct {
 	b              *segmentBlock
-	completesBlock bool // nothing of the block is left then
+	completesBlock bool // it writes the rest of a block that was handed over
 	at             int64
 	data           []byte
 	entries        []recording.Entry
 }
 
-// writeOut writes the block that was handed over, and with all the whole MEPs of the one being filled.
+// writeOut writes the block that was handed over and, with withPartial, the whole MEPs of the block being filled.
 func (s *Segments) writeOut(withPartial bool) error {
 	s.ioMu.Lock()
 	defer s.ioMu.Unlock()
@@ -147,7 +147,7 @@ func (s *Segments) writeOut(withPartial bool) error {
 	}
 }
 
-// nextJob finds what is to be written next.
+// nextJob returns what is to be written next.
 func (s *Segments) nextJob(withPartial bool) (j writeJob, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +164,7 @@ func (s *Segments) nextJob(withPartial bool) (j writeJob, ok bool) {
 	return j, true
 }
 
-// releaseBlock makes a block that was written free again.
+// releaseBlock makes a written block the spare one.
 func (s *Segments) releaseBlock(b *segmentBlock) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,14 +175,14 @@ func (s *Segments) releaseBlock(b *segmentBlock) {
 	}
 }
 
-// failure is the error that ended the output.
+// failure returns the error that ended the output.
 func (s *Segments) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
 }
 
-// fail makes err the end of the output, unless there was one before.
+// fail ends the output with err, unless an error has ended it before.
 func (s *Segments) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

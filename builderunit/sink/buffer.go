@@ -9,31 +9,33 @@ import (
 )
 
 // Buffer is the sink that hands MEPs to other processes through a shared-memory buffer (LHCb-EB §IV.B). It copies them
-// into the buffer (Write), or hands them out where they lie (Lend).
+// into the buffer (Write), or lends their slots (Lend).
 //
-// Write waits while the buffer is full. A builder that would rather discard than wait (LHCb-EB §IV.B) gives a ctx with
-// a deadline and counts the MEP as discarded when Write returns it. Readers that die are detached and counted, and
-// writing goes on.
+// Write waits while the buffer is full. A builder unit that would rather discard than wait (LHCb-EB §IV.B) passes a
+// ctx with a deadline, and counts the MEP as discarded when Write returns ctx's error. Readers that die are detached
+// and counted, and writing goes on.
 type Buffer struct {
 	// immutable; the sink closes it
 	w         *shmem.Writer
-	lendSlots *shmem.Slots // that it lends blocks of; nil: it copies
-	maxLent   int          // blocks that it lends at a time; others may lend of the same slots
+	lendSlots *shmem.Slots // the slots whose blocks it lends; nil: it copies
+	maxLent   int          // most blocks lent at a time; other buffers may lend from the same slots
 
 	// owned by the goroutine that uses the sink
 	result   Result
 	closed   bool
-	lent     int   // blocks that are lent
+	lent     int   // blocks that are lent now
 	returned []int // scratch
 
 	count counted[BufferStats]
 }
 
-// firstReaderTimeout is how long an output that nobody has read waits for a first reader at its end. One that waits for
-// the run looks for its buffers twenty times a second, so a run of some milliseconds is over before it has found them.
+// firstReaderTimeout is how long an output that no process has read waits for a first reader at its end. A reader that
+// waits for the run looks for buffers twenty times a second, so a run of some milliseconds is over before the reader
+// finds them.
 const firstReaderTimeout = time.Second
 
-// Write copies the MEP into the buffer. A MEP larger than the buffer takes is a *SinkError around shmem.ErrTooLarge.
+// Write copies the MEP into the buffer. If the MEP is larger than the buffer takes, the error is a *SinkError around
+// shmem.ErrTooLarge.
 func (b *Buffer) Write(ctx context.Context, m Meta, mep []byte) error {
 	err := b.writeEntry(ctx, m, mep, entryTypeMEP)
 	if err == nil {
@@ -42,8 +44,8 @@ func (b *Buffer) Write(ctx context.Context, m Meta, mep []byte) error {
 	return err
 }
 
-// Supersede tells readers that a MEP which was written here does not count: the builder unit was excluded before its
-// outcome was known, and another one delivers the MEP. It is called from the goroutine that writes.
+// Supersede tells readers that a MEP written here does not count: the builder unit was excluded before the outcome of
+// the MEP was known, and another one delivers it. The goroutine that writes calls it.
 func (b *Buffer) Supersede(ctx context.Context, m Meta) error {
 	b.count.update(func(s *BufferStats) { s.SupersededMEPs++ })
 	return b.writeEntry(ctx, m, nil, entryTypeSuperseded)
@@ -65,17 +67,17 @@ func (b *Buffer) writeEntry(ctx context.Context, m Meta, mep []byte, kind uint32
 	return wrapError(b.w.Name(), "commit a MEP", b.w.Commit(place, n, kind))
 }
 
-// LendMargin is how many bytes a slot needs behind it for its MEP to be lent: for the mark.
+// LendMargin is how many bytes a slot needs after its MEP to be lent, for the mark.
 const LendMargin = 32
 
-// LendCapacity is what a buffer that lends holds, bytes: entries of a few words.
+// LendCapacity is the size in bytes of a buffer that lends: its entries have a few words.
 const LendCapacity = 1 << 16
 
-// Lends says that MEPs can be handed out where they lie.
+// Lends says that the buffer lends slots.
 func (b *Buffer) Lends() bool { return b.lendSlots != nil }
 
-// Lend hands a MEP to the readers where it lies, at the beginning of a slot that is built; the slot gets another block
-// in place of that. It waits while as many blocks are lent as may be. Errors as for Write.
+// Lend lends readers a MEP at the beginning of a built slot; the slot gets another block in exchange. It waits while
+// maxLent blocks are lent. Errors are as for Write.
 func (b *Buffer) Lend(ctx context.Context, m Meta, slot int, mep []byte) error {
 	if b.closed {
 		return wrapError(b.w.Name(), "write", errClosed)
@@ -105,7 +107,7 @@ func (b *Buffer) Lend(ctx context.Context, m Meta, slot int, mep []byte) error {
 	return nil
 }
 
-// reclaim waits until readers are done with a MEP that was lent, and makes blocks of such MEPs spare.
+// reclaim waits until readers have returned a lent MEP, and takes the blocks of all returned MEPs back as spare ones.
 func (b *Buffer) reclaim(ctx context.Context) error {
 	err := b.retryDetachingDead(ctx, "wait for a MEP to come back", func() (err error) {
 		b.returned, err = b.w.AwaitReturned(ctx, b.returned[:0])
@@ -126,7 +128,7 @@ func (b *Buffer) reserve(ctx context.Context, n int) (place shmem.Place, err err
 	return place, err
 }
 
-// retryDetachingDead does what waits for readers, and detaches those that die meanwhile.
+// retryDetachingDead calls do, which waits for readers, again after it has detached readers that died meanwhile.
 func (b *Buffer) retryDetachingDead(ctx context.Context, step string, do func() error) error {
 	for {
 		err := do()
@@ -149,28 +151,29 @@ func (b *Buffer) retryDetachingDead(ctx context.Context, step string, do func() 
 	}
 }
 
-// Flush does nothing: what Write has returned for is with the readers.
+// Flush does nothing: readers can see a MEP when its Write has returned.
 func (b *Buffer) Flush() error { return nil }
 
-// BufferStats are the counters of a Buffer that no Result has.
+// BufferStats are the counters of a Buffer that are not in its Result.
 type BufferStats struct {
 	DeadReaders     uint64 `count:"output_readers_dead" help:"readers whose process died and that were detached"`
-	LostMEPs        uint64 `count:"output_meps_lost" help:"MEPs that they had been given and had not acknowledged"`
+	LostMEPs        uint64 `count:"output_meps_lost" help:"MEPs given to readers that died before they acknowledged them"`
 	SupersededMEPs  uint64 `count:"output_meps_superseded" help:"MEPs that were marked as superseded"`
 	OverwrittenMEPs uint64 `count:"output_meps_missed" help:"MEPs overwritten before a reader that may lose had read them"`
-	UnreadMEPs      uint64 `count:"output_meps_unread" help:"MEPs that were handed out and no reader has ever come for"`
+	UnreadMEPs      uint64 `count:"output_meps_unread" help:"MEPs handed out while no reader ever came"`
 }
 
 // Stats reads the counters, from any goroutine.
 func (b *Buffer) Stats() BufferStats { return b.count.read() }
 
-// countOverwritten takes what readers that may lose have not read.
+// countOverwritten updates how many MEPs were overwritten before readers that may lose had read them.
 func (b *Buffer) countOverwritten() {
 	b.count.update(func(s *BufferStats) { s.OverwrittenMEPs = b.w.Overwritten() })
 }
 
-// Finish marks the end of the run and closes the writing end. Readers that have the buffer open get every MEP written,
-// then shmem.ErrEndOfRun. Where none ever was, it waits a moment for a first one, and counts what nobody has read.
+// Finish marks the end of the run and closes the writing end. Readers that have the buffer open get every MEP, then
+// shmem.ErrEndOfRun. If there never was a reader, Finish waits for firstReaderTimeout, and then counts the MEPs as
+// unread.
 func (b *Buffer) Finish() (Result, error) {
 	if b.closed {
 		return Result{}, wrapError(b.w.Name(), "finish", errClosed)

@@ -17,46 +17,46 @@ import (
 	"ringlet/internal/address"
 )
 
-// What an IP packet of a size has before a segment's data, bytes: IPv6, UDP, and EJFAT's two headers.
+// packetHeaderBytes is the bytes before a segment's data in a packet: IPv6, UDP, and EJFAT's two headers.
 const packetHeaderBytes = 40 + 8 + ejfat.BalancerSize + ejfat.SegmentSize
 
-// Limits of the packets' size, bytes. The default is what every Ethernet carries.
+// Limits of a packet's size, bytes. Every Ethernet carries the default.
 const (
 	defaultMTU = 1500
 	minMTU     = 576
 	maxMTU     = 65535
 )
 
-// syncInterval is how often the load balancer is told how far the events are.
+// syncInterval is how often the load balancer is told how far the event numbers have come.
 const syncInterval = time.Second
 
 // Datagrams is the sink that sends each event as EJFAT's segments to an address (docs/format/ejfat.md): an MDF record
-// is a buffer, the builder unit is its source. UDP promises nothing: what the network or the receiver loses is lost,
-// and nobody here learns of it.
+// is a buffer, the builder unit is its source. UDP has no acknowledgements: the sink does not learn what the network
+// or the receiver loses.
 type Datagrams struct {
 	// immutable
 	name         string
 	conn         net.Conn
-	syncConn     net.Conn // nil: nobody is told how far the events are
+	syncConn     net.Conn // nil: no load balancer is told how far the event numbers have come
 	builder      uint16
 	segmentBytes int // bytes of data in a segment
 
 	// owned by the goroutine that uses the sink
 	encoder         encoder
-	record          stream // whose buf is the record
+	record          stream // its buf is the record
 	packet          []byte
 	result          Result
 	closed          bool
 	lastSyncAt      time.Time // when the last synchronisation message was sent
-	eventsSinceSync uint64    // events since then
+	eventsSinceSync uint64    // events sent since then
 
 	count counted[DatagramStats]
 }
 
-// DatagramStats are the counters of a Datagrams that no Result has.
+// DatagramStats are the counters of a Datagrams that are not in its Result.
 type DatagramStats struct {
 	SentSegments uint64 `count:"output_udp_segments" help:"segments sent to the address of the output"`
-	ConnRefusals uint64 `count:"output_udp_unheard" help:"times that the host there said that nobody listens"`
+	ConnRefusals uint64 `count:"output_udp_unheard" help:"times that the destination host reported that no process listens"`
 	SentSyncs    uint64 `count:"output_udp_syncs" help:"synchronisation messages sent"`
 }
 
@@ -64,17 +64,17 @@ type DatagramStats struct {
 type destinationError struct{ Output, Reason string }
 
 func (e *destinationError) Error() string {
-	return fmt.Sprintf("output %s: %s; say udp:HOST:PORT, and behind it ?mtu=9000 or ?sync=HOST:PORT if wanted", e.Output,
+	return fmt.Sprintf("output %s: %s; write udp:HOST:PORT, and after it ?mtu=9000 or ?sync=HOST:PORT if wanted", e.Output,
 		e.Reason)
 }
 
-// destination is an output taken apart.
+// destination is a parsed output.
 type destination struct {
 	address, syncAddress string
 	mtu                  int
 }
 
-// parseDestination takes an output apart: udp:HOST:PORT?mtu=BYTES&sync=HOST:PORT.
+// parseDestination parses an output: udp:HOST:PORT?mtu=BYTES&sync=HOST:PORT.
 func parseDestination(output string) (d destination, err error) {
 	fail := func(format string, args ...any) (destination, error) {
 		return destination{}, &destinationError{output, fmt.Sprintf(format, args...)}
@@ -140,7 +140,7 @@ func openDatagrams(s Settings) (Sink, error) {
 	return out, nil
 }
 
-// Write sends every event of the MEP. That nobody listens is counted, and no error.
+// Write sends every event of the MEP. If no process listens at the destination, that is counted, and no error.
 func (d *Datagrams) Write(ctx context.Context, m Meta, mep []byte) error {
 	if d.closed {
 		return wrapError(d.name, "write", errClosed)
@@ -174,7 +174,7 @@ func (d *Datagrams) Write(ctx context.Context, m Meta, mep []byte) error {
 	return nil
 }
 
-// sendRecord cuts a record into segments.
+// sendRecord cuts a record into segments and sends them.
 func (d *Datagrams) sendRecord(id uint64, record []byte) error {
 	for at := 0; at < len(record); at += d.segmentBytes {
 		b := ejfat.AppendBalancer(d.packet[:0], id, d.builder)
@@ -186,7 +186,7 @@ func (d *Datagrams) sendRecord(id uint64, record []byte) error {
 			Data:   record[at:min(at+d.segmentBytes, len(record))],
 		})
 		if _, err := d.conn.Write(d.packet); errors.Is(err, unix.ECONNREFUSED) {
-			d.count.update(func(s *DatagramStats) { s.ConnRefusals++ }) // it says so of an earlier one; this one was not sent
+			d.count.update(func(s *DatagramStats) { s.ConnRefusals++ }) // it refuses an earlier packet; this one was not sent
 			_, err = d.conn.Write(d.packet)
 			if err != nil && !errors.Is(err, unix.ECONNREFUSED) {
 				return err
@@ -199,8 +199,8 @@ func (d *Datagrams) sendRecord(id uint64, record []byte) error {
 	return nil
 }
 
-// sendSync tells the load balancer how far the events are, and how fast they come. What does not arrive is said
-// again a second later.
+// sendSync tells the load balancer how far the event numbers have come, and how fast. If a message is lost, the next
+// one follows a second later.
 func (d *Datagrams) sendSync(last uint64) {
 	now := time.Now()
 	passed := now.Sub(d.lastSyncAt)
@@ -223,13 +223,13 @@ func (d *Datagrams) sendSync(last uint64) {
 	d.lastSyncAt, d.eventsSinceSync = now, 0
 }
 
-// Flush does nothing: what Write has returned for is on its way.
+// Flush does nothing: Write has sent all segments.
 func (d *Datagrams) Flush() error { return nil }
 
 // Stats reads the counters, from any goroutine.
 func (d *Datagrams) Stats() DatagramStats { return d.count.read() }
 
-// Finish closes the socket. Bytes are those sent, without headers.
+// Finish closes the socket. Result.Bytes are those sent, without headers.
 func (d *Datagrams) Finish() (Result, error) {
 	if d.closed {
 		return Result{}, wrapError(d.name, "finish", errClosed)

@@ -9,15 +9,15 @@ import (
 
 // The way of a MEP to a file, one goroutine:
 //
-//  1. as MEP: written as it is, straight from the slot if it is large
-//  2. as MFP: each of its MFPs likewise
+//  1. as MEP: written unchanged, straight from the slot if it is large
+//  2. as MFP: each of its MFPs, in the same way
 //  3. as MDF: a cursor per MFP walks the events; each event's fragments are appended to the file's buffer as one
 //     record; the checksums of a batch of records are computed together, several at a time, before the buffer may be
-//     written. Replayed records come with theirs.
+//     written. Replayed records bring their checksums.
 //
-// The bytes stay the caller's. The cursors and slices below are kept from MEP to MEP.
+// The bytes of the MEP stay the caller's. The encoder reuses its cursors and slices for each MEP.
 
-// encoder writes MEPs in a format. Its slices are scratch.
+// encoder writes MEPs in a format. Its slices are scratch memory.
 type encoder struct {
 	mfps      []event.MFP
 	cursors   []event.FragmentCursor
@@ -45,7 +45,7 @@ func (e *encoder) write(out *stream, format recording.Format, m Meta, mep []byte
 	}
 }
 
-// parse views the MFPs and holds them against m.
+// parse finds the MFPs of a MEP and compares them with m.
 func (e *encoder) parse(m Meta, mep []byte) error {
 	packet, err := event.ParseMEP(mep)
 	if err != nil {
@@ -69,16 +69,17 @@ func (e *encoder) parse(m Meta, mep []byte) error {
 	return nil
 }
 
-// minSealBytes is how many bytes of records are laid out before their checksums are computed: several records for each
-// lane of event.MDFChecksums, and few enough to be in the processor's cache still. Fewer than minSealRecords of them go
-// on to maxSealBytes bytes.
+// minSealBytes is how many bytes of records are appended before their checksums are computed: several records for each
+// lane of event.MDFChecksums, and few enough to stay in the processor's cache. A batch of fewer than minSealRecords
+// records grows up to maxSealBytes bytes.
 const (
 	minSealBytes   = 64 << 10
 	minSealRecords = 8
 	maxSealBytes   = 1 << 20
 )
 
-// writeRecords appends one MDF record per event. On error the output ends behind a whole record that has its checksum.
+// writeRecords appends one MDF record per event. After an error the output ends with a whole record that has its
+// checksum.
 func (e *encoder) writeRecords(out *stream, m Meta) error {
 	e.beginEvents()
 	b := unsealedRecords{start: len(out.buf)}
@@ -86,10 +87,10 @@ func (e *encoder) writeRecords(out *stream, m Meta) error {
 		id, before := m.FirstEvent+uint64(i), len(out.buf)
 		sealed, err := e.appendRecord(out, m, id)
 		if err != nil {
-			_ = b.seal(out, m, before) // what is wrong is said already
+			_ = b.seal(out, m, before) // the first error is reported
 			return out.fail(fmt.Sprintf("write event %d of MEP %d as an MDF record", id, m.MEP), err)
 		}
-		if sealed { // it comes as it is: its checksum, or that it has none, is not ours to change
+		if sealed { // a replayed record keeps the checksum that it has, or has not
 			err = b.seal(out, m, before)
 			b.start = len(out.buf)
 		} else if b.count++; b.isFull(len(out.buf)) {
@@ -109,7 +110,7 @@ func (e *encoder) writeRecords(out *stream, m Meta) error {
 	return out.flushIfFull()
 }
 
-// beginEvents puts a cursor before the first event of each MFP.
+// beginEvents sets a cursor before the first event of each MFP.
 func (e *encoder) beginEvents() {
 	e.cursors, e.fragments, e.sources = e.cursors[:0], e.fragments[:0], e.sources[:0]
 	for i := range e.mfps {
@@ -120,13 +121,13 @@ func (e *encoder) beginEvents() {
 	}
 }
 
-// unsealedRecords is the records at the end of a buffer that have no checksum yet.
+// unsealedRecords are the records at the end of a buffer that have no checksum yet.
 type unsealedRecords struct {
-	start int // where they begin
-	count int // how many they are
+	start int // offset of the first one
+	count int // how many there are
 }
 
-// isFull says that there is enough to compute checksums together.
+// isFull says that the batch is large enough to compute its checksums.
 func (b *unsealedRecords) isFull(end int) bool {
 	size := end - b.start
 	return size >= minSealBytes && b.count >= minSealRecords || size >= maxSealBytes
@@ -141,8 +142,8 @@ func (b *unsealedRecords) seal(out *stream, m Meta, end int) error {
 	return nil
 }
 
-// appendRecord appends the record of the event that all cursors step to next, and says whether it has its checksum: a
-// replayed one does.
+// appendRecord appends the record of the event to which all cursors step next. sealed says that the record has its
+// checksum already, as a replayed one does.
 func (e *encoder) appendRecord(out *stream, m Meta, id uint64) (sealed bool, err error) {
 	for i := range e.cursors {
 		c := &e.cursors[i]

@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SinkError says which output failed, at what, and why.
+// SinkError says which output failed, in doing what, and why.
 type SinkError struct {
-	Path  string // the destination, or the file concerned
-	Op    string // what was being done, as a verb
+	Path  string // the destination, or the file that failed
+	Op    string // what the sink was doing, as a verb
 	Cause error
 }
 
 func (e *SinkError) Error() string {
 	cause := e.Cause
 	var path *fs.PathError
-	if errors.As(cause, &path) { // the path stands in the sentence already
+	if errors.As(cause, &path) { // the sentence has the path already
 		cause = path.Err
 	}
 	switch {
@@ -32,13 +32,13 @@ func (e *SinkError) Error() string {
 	return fmt.Sprintf("output %s: cannot %s: %v", e.Path, e.Op, cause)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *SinkError) Unwrap() error { return e.Cause }
 
-// A changedError says that another program has changed a file while it was written.
+// A changedError says that another program has changed a file while the sink wrote it.
 type changedError struct {
 	Written, Actual int64 // bytes
-	Gone            bool  // its name is that of another file now, or of none
+	Gone            bool  // its name belongs to another file now, or to none
 }
 
 func (e *changedError) Error() string {
@@ -49,7 +49,7 @@ func (e *changedError) Error() string {
 	return what + ": keep that program away from this directory, and record the run again"
 }
 
-// wrapError is the *SinkError of what was being done: none if err is none, and one that is there already as it is.
+// wrapError returns err as a *SinkError: nil if err is nil, and err itself if it is a *SinkError already.
 func wrapError(path, op string, err error) error {
 	var known *SinkError
 	if err == nil || errors.As(err, &known) {
@@ -58,7 +58,7 @@ func wrapError(path, op string, err error) error {
 	return &SinkError{Path: path, Op: op, Cause: err}
 }
 
-// isDiskFull says whether there was no room: a full disk, a used-up quota, a limit on the size of files.
+// isDiskFull says whether there was no room: a full disk, a used-up quota, or a limit on the size of files.
 func (e *SinkError) isDiskFull() bool {
 	return errors.Is(e.Cause, unix.ENOSPC) || errors.Is(e.Cause, unix.EDQUOT) || errors.Is(e.Cause, unix.EFBIG)
 }
@@ -70,6 +70,6 @@ var (
 	errNotRegular = errors.New("it exists and is not a regular file")
 	// ErrExists says that the destination exists and may not be replaced.
 	ErrExists = errors.New("it exists: give another path or --overwrite")
-	// ErrMeta says that a MEP does not hold the events that its Meta says.
-	ErrMeta = errors.New("the MEP does not hold the events it is said to hold")
+	// ErrMeta says that a MEP does not have the events that its Meta says.
+	ErrMeta = errors.New("the MEP does not have the events that are expected of it")
 )

@@ -9,51 +9,51 @@ import (
 	"ringlet/filter"
 )
 
-// Pipeline of a MEP that is filtered before an output takes it (docs/design/053-filters.md):
+// Pipeline of a MEP that is filtered before an output takes it (docs/design/053-filter.md):
 //
-//	1 Write   (sequential: whoever writes)  a job of the judges has a copy (judges.go)
-//	2 finish  (under mu)                    the output takes the MEP, with its decision
-//	3 Flush   (parallel: another goroutine) waits for the jobs whose Write has returned, then flushes the output
+//	1 Write   (sequential: the builder unit)  copies the MEP into a job of the judges (judges.go)
+//	2 finish  (under mu)                      writes the MEP, with its decision, to the output
+//	3 Flush   (parallel: another goroutine)   waits for the jobs whose Write has returned, then flushes the output
 //
-// A filter that cannot keep up holds the jobs, so Write waits, and what waits for a sink is the builder unit's to hold
-// or to discard.
+// A filter that cannot keep up keeps all jobs busy, so Write waits, and the builder unit holds or discards the MEPs
+// that wait for a sink.
 //
-// Of a MEP whose region of interest is judged first (docs/design/053-filters.md):
+// A MEP whose region of interest is judged first (docs/design/059-regions-of-interest.md):
 //
-//	1 Judge   (sequential: whoever asks)    a job has a copy of the region
-//	2 finish  (under mu)                    the client has the verdicts; of what they reject nothing more comes
-//	3 Write   (sequential: whoever writes)  the whole MEP, which brings its verdicts, goes to the output at once
+//	1 Judge   (sequential: the builder unit)  copies the region into a job
+//	2 finish  (under mu)                      passes the verdicts to the client; a rejected MEP ends here
+//	3 Write   (sequential: the builder unit)  writes the whole MEP, with its verdicts, to the output at once
 
-// FilterSink is the sink that has a filter judge the events of each MEP, and gives it to another sink with the
-// decision: a MEP is rejected if all its events are. A MEP that comes with verdicts is not judged again.
+// FilterSink is the sink that has a filter judge the events of each MEP, and writes the MEP with the decision to
+// another sink. A MEP is rejected if all its events are. A MEP that comes with verdicts is not judged again.
 type FilterSink struct {
-	outMu  sync.Mutex // held while the output is written to; may be taken under mu, and not the other way round
+	outMu  sync.Mutex // held while the output is written to; it may be locked under mu, but not mu under it
 	output Sink
 	judges
 }
 
-// RegionClient has regions of interest judged.
+// RegionClient is the builder unit that has regions of interest judged.
 type RegionClient interface {
-	// ApplyDecision is told, once, whether the filter keeps the MEP whose region lies in a slot, with the verdicts on its
-	// events, which are valid until it returns. It must not wait for those who judge. False: the MEP was given up
-	// meanwhile.
+	// ApplyDecision is called once, with whether the filter keeps the MEP whose region is in a slot, and with the
+	// verdicts on its events, which are valid until it returns. It must not wait for the judges. False: the builder unit
+	// gave the MEP up meanwhile.
 	ApplyDecision(m Meta, slot int, keep bool, verdicts []filter.Verdict) bool
 }
 
-// NewFilterSink puts filters before a sink, which is its own from now on.
+// NewFilterSink puts filters before the sink to, which the FilterSink owns from now on.
 func NewFilterSink(to Sink, cfg FilterConfig) *FilterSink {
 	f := &FilterSink{output: to}
 	f.start(cfg, f.handleVerdicts)
 	return f
 }
 
-// External is the filters that are not goroutines; nil: there are none.
+// External returns the filters outside of this process; nil: there are none.
 func (f *FilterSink) External() ExternalFilter { return f.cfg.External }
 
-// OutputSink is the sink behind the filters.
+// OutputSink returns the sink after the filters.
 func (f *FilterSink) OutputSink() Sink { return f.output }
 
-// Write takes a copy of a MEP for the filters, and waits while too many are there. A MEP that has verdicts goes to the
+// Write copies a MEP for the filters, and waits while no job is free. A MEP that has verdicts goes straight to the
 // output.
 func (f *FilterSink) Write(ctx context.Context, m Meta, mep []byte) error {
 	if len(m.Verdicts) > 0 {
@@ -67,8 +67,8 @@ func (f *FilterSink) Write(ctx context.Context, m Meta, mep []byte) error {
 	return f.submit(j)
 }
 
-// Judge takes a copy of the region of interest of a MEP, which has the form of a MEP, and tells the client what the
-// filters say of it. It waits while more than FilterConfig.MaxRegions are being judged.
+// Judge copies the region of interest of a MEP, which has the form of a MEP, and passes the filters' verdicts to the
+// client. It waits while no job is free; there is one for each of FilterConfig.MaxRegions.
 func (f *FilterSink) Judge(ctx context.Context, m Meta, region []byte, slot int, client RegionClient) error {
 	j, err := f.claimJob(ctx)
 	if err != nil {
@@ -79,7 +79,7 @@ func (f *FilterSink) Judge(ctx context.Context, m Meta, region []byte, slot int,
 	return f.submit(j)
 }
 
-// handleVerdicts does what the verdicts on a job lead to. The caller holds mu.
+// handleVerdicts acts on the verdicts of a job. The caller holds mu.
 func (f *FilterSink) handleVerdicts(j *filterJob, verdicts []filter.Verdict) {
 	j.meta.Decision = filter.CombineDecisions(verdicts)
 	if j.client != nil {
@@ -98,8 +98,8 @@ func (f *FilterSink) handleVerdicts(j *filterJob, verdicts []filter.Verdict) {
 	}
 }
 
-// writeJudged gives the output a MEP that was judged by its region. An output that is slow does not hold up those who
-// judge.
+// writeJudged writes a MEP that was judged by its region to the output. It does not hold mu meanwhile, so that a slow
+// output does not stop the judges.
 func (f *FilterSink) writeJudged(ctx context.Context, m Meta, mep []byte) error {
 	f.mu.Lock()
 	err := f.err
@@ -128,7 +128,7 @@ func (f *FilterSink) write(ctx context.Context, m Meta, mep []byte) error {
 	return f.output.Write(ctx, m, mep)
 }
 
-// reportDecisions counts what was decided, and reports it: of events in a row that have one verdict at once.
+// reportDecisions counts the decisions, and reports them: consecutive events with one verdict in one call.
 func (f *FilterSink) reportDecisions(m Meta, verdicts []filter.Verdict) {
 	took := time.Since(m.CompletedAt)
 	for i := 0; i < len(verdicts); {
@@ -156,7 +156,7 @@ func (f *FilterSink) Flush() error {
 	return f.output.Flush()
 }
 
-// Finish waits for the decisions and makes the output whole.
+// Finish waits for the decisions and completes the output.
 func (f *FilterSink) Finish() (Result, error) {
 	if err := f.Flush(); err != nil {
 		f.stop()
@@ -167,13 +167,13 @@ func (f *FilterSink) Finish() (Result, error) {
 	return f.output.Finish()
 }
 
-// Abort gives up what has no decision yet, and the output.
+// Abort gives up the MEPs that have no decision yet, and the output.
 func (f *FilterSink) Abort() error {
 	f.stop()
 	return f.output.Abort()
 }
 
-// Written passes on how far the output is, so that progress is seen through a filter.
+// Written adds the decided events to the output's progress, so that both count as progress.
 func (f *FilterSink) Written() uint64 {
 	counted := f.count.read()
 	n := counted.decidedEvents()

@@ -10,10 +10,10 @@ import (
 	"ringlet/filter"
 )
 
-// errFilterClosed says that a MEP comes after the end.
+// errFilterClosed says that a MEP comes after Finish or Abort.
 var errFilterClosed = errors.New("the filter is closed")
 
-// FilterStats are the counters of a Filtered.
+// FilterStats are the counters of a FilterSink.
 type FilterStats struct {
 	AcceptedEvents   uint64        `count:"filter_accepted" help:"events that the filter accepted"`
 	RejectedEvents   uint64        `count:"filter_rejected" help:"events that the filter rejected"`
@@ -41,23 +41,23 @@ func (s *FilterStats) addDecided(d filter.Decision, events int) {
 	}
 }
 
-// decidedEvents is how many events have a decision.
+// decidedEvents returns how many events have a decision.
 func (s *FilterStats) decidedEvents() uint64 {
 	return s.AcceptedEvents + s.RejectedEvents + s.TimedOutEvents + s.FailedEvents
 }
 
-// eventTimes are the times of the events that one worker's filter has looked at. Each worker has its own, so that none
-// waits for another's.
+// eventTimes are the times of the events that one worker's filter has judged. Each worker has its own, so that workers
+// do not wait for each other.
 type eventTimes struct {
 	mu                    sync.Mutex     // guards the rest
 	waitTimes, judgeTimes *hdr.Histogram // µs
 	total, longest        time.Duration  // in the filter
 }
 
-// maxRecordedTime is the most that the histograms tell apart.
+// maxRecordedTime is the longest time that the histograms distinguish, in µs.
 const maxRecordedTime = int64(time.Minute / time.Microsecond)
 
-// record counts the times of one event: from its last byte until a filter had it, and in the filter.
+// record records the times of one event: from its last byte until a filter had it, and in the filter.
 func (t *eventTimes) record(waited, d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -73,7 +73,7 @@ func (t *eventTimes) addTo(s *FilterStats) {
 	s.JudgeTime, s.LongestJudgeTime = s.JudgeTime+t.total, max(s.LongestJudgeTime, t.longest)
 }
 
-// mergeInto adds them to others.
+// mergeInto adds the times to two histograms.
 func (t *eventTimes) mergeInto(waits, in *hdr.Histogram) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,11 +81,12 @@ func (t *eventTimes) mergeInto(waits, in *hdr.Histogram) {
 	in.Merge(t.judgeTimes)
 }
 
-// newTimeHistogram is a histogram of times without any.
+// newTimeHistogram returns an empty histogram of times in µs.
 func newTimeHistogram() *hdr.Histogram { return hdr.New(1, maxRecordedTime, 3) }
 
-// Histograms are, in µs, how long events waited for the filter from their last byte on, and were in it. What a filter
-// never came back from has none, and a Panel's are not known: nil.
+// Histograms returns two histograms in µs: how long events waited for the filter after their last byte, and how long
+// they were in it. An event from which a filter never returned is in neither. Times of external filters are not known:
+// nil.
 func (f *FilterSink) Histograms() (waits, in *hdr.Histogram) {
 	if f.cfg.External != nil {
 		return nil, nil

@@ -15,45 +15,45 @@ import (
 
 // Pipeline of a MEP that is judged:
 //
-//	1 claim, submit (sequential)          a free job has a copy; there are so many, and claimJob waits for one
-//	2 judge         (parallel: workers)   a filter of the worker's own says accepted or rejected of each event; or a
-//	                                      Panel does, which is processes of others (docs/design/053)
-//	3 finish        (under mu)            onVerdicts is called, once. A MEP whose worker is beyond the deadline is
-//	                                      finished by the watchdog: it passes by time-out
+//	1 claim, submit (sequential)          copies the MEP into a free job; if there is none, claimJob waits for one
+//	2 judge         (parallel: workers)   the filter of the worker accepts or rejects each event; or external filters
+//	                                      do, in processes of users (docs/design/056)
+//	3 finish        (under mu)            calls onVerdicts, once. If a worker is beyond its deadline, the watchdog
+//	                                      finishes its MEP: the events pass by time-out
 //
-// A filter that cannot keep up holds the jobs. Memory of a job is its own: a filter that hangs reads bytes that nobody
-// else writes.
+// A filter that cannot keep up keeps all jobs busy. Each job has memory of its own, so that no other goroutine writes
+// the bytes that a hanging filter reads.
 
-// queuedPerWorker is how many MEPs may wait for a worker, for each: enough that none is idle while the finisher sleeps.
+// queuedPerWorker is how many MEPs per worker may wait: enough that no worker is idle while the finisher sleeps.
 const queuedPerWorker = 16
 
-// maxJobBytes bounds the memory of jobs where MEPs are large; a job for each worker, and one more, there always are.
+// maxJobBytes bounds the memory of jobs if MEPs are large; there is at least one job for each worker, and one more.
 const maxJobBytes = 256 << 20
 
-// ExternalFilter is filters that are not goroutines of this process.
+// ExternalFilter is filters that run outside of this process.
 type ExternalFilter interface {
-	// Serve judges the cases that come, until ctx is done. Each goes to done once, with a verdict for each event; when ctx
-	// is done, a case may stay behind. It returns when it uses none any more.
+	// Serve judges the cases that come, until ctx ends. It calls done once for each case, with a verdict for each event;
+	// when ctx ends, some cases may be without. It returns when it uses no case any more.
 	Serve(ctx context.Context, cases chan *filter.Case, done func(*filter.Case))
-	// MaxCases is how many cases it may have in hand.
+	// MaxCases is how many cases Serve has at most at a time.
 	MaxCases() int
-	// JudgeTimes are how long it had events in hand, of all of them together and at most.
+	// JudgeTimes returns how long it judged events, in sum and for the longest one.
 	JudgeTimes() (judging, longest time.Duration)
 }
 
-// FilterConfig is what a Filtered is made with: with Filters, or with a Panel.
+// FilterConfig is the configuration of a FilterSink: with Filters, or with External.
 type FilterConfig struct {
-	// Filters judge, each in a goroutine of its own.
+	// Filters judge events, each in a goroutine of its own.
 	Filters       []filter.Filter
 	External      ExternalFilter
 	EventDeadline time.Duration // for one event, from when its filter begins
-	MaxMEPBytes   int           // the largest MEP there can be, bytes; 0: not known
-	// MaxRegions is how many MEPs may have a region of interest judged at a time. There is a job for each, whatever it
-	// takes: they hold slots of the builder unit, and their regions are parts of these.
+	MaxMEPBytes   int           // size of the largest MEP, in bytes; 0: unknown
+	// MaxRegions is how many MEPs may have a region of interest judged at a time. There is a job for each, whatever
+	// memory it takes: they are limited by slots of the builder unit, and their regions are parts of these.
 	MaxRegions int
-	// OnDecision gets each MEP that the output has, and of each that was rejected by its region of interest, how
-	// long after its last byte: of n events in a row, from the place i in the MEP on, that have one verdict. It must not
-	// wait, and may be called by several at once. nil: nobody is told.
+	// OnDecision is called for each MEP that the output has, and for each that was rejected by its region of interest:
+	// with n consecutive events from place i of the MEP on that have one verdict, and the time since its last byte. It
+	// must not wait, and may be called by several goroutines at once. nil: decisions are not reported.
 	OnDecision func(m Meta, i, n int, v filter.Verdict, took time.Duration)
 	Log        *slog.Logger
 }
@@ -62,55 +62,55 @@ type FilterConfig struct {
 type judges struct {
 	// immutable
 	cfg        FilterConfig
-	onVerdicts func(j *filterJob, verdicts []filter.Verdict) // what a job's verdicts lead to; the caller holds mu
-	freeJobs   chan *filterJob                               // without work
+	onVerdicts func(j *filterJob, verdicts []filter.Verdict) // acts on a job's verdicts; the caller holds mu
+	freeJobs   chan *filterJob                               // jobs without work
 	caseQueue  chan *filter.Case                             // with room for all jobs
 	quit       context.Context
 	cancel     context.CancelFunc
-	wg         sync.WaitGroup // workers and watchdog, or the Panel
+	wg         sync.WaitGroup // workers and watchdog, or External
 
 	workers []worker
 
 	mu        sync.Mutex // guards what follows, and the jobs' open
-	jobDone   sync.Cond  // a job was finished; of mu
+	jobDone   sync.Cond  // signals that a job was finished; uses mu
 	jobs      []*filterJob
 	submitted uint64 // jobs that were submitted
 	scratch   []filter.Verdict
-	err       error // nothing more is judged; final
+	err       error // no more MEPs are judged; final
 	closed    bool
 
 	count     counted[FilterStats] // without the times in filters
 	warnError sync.Once
 }
 
-// filterJob is a MEP on its way. It belongs to whoever took it from free or queue.
+// filterJob is a MEP on its way through the filters. The goroutine that took it from freeJobs or caseQueue owns it.
 type filterJob struct {
 	filter.Case
 	packet       selection.Packet
 	meta         Meta
 	ctx          context.Context // of its Write
-	judgedEvents atomic.Int64    // events of which Verdicts tells: those the worker does not touch again
-	number       uint64          // of the Write; guarded by mu
-	isUnfinished bool            // it is filled, and not finished; guarded by mu
+	judgedEvents atomic.Int64    // events whose Verdicts are final: the worker does not touch these again
+	number       uint64          // number of its Write; guarded by mu
+	isUnfinished bool            // it is submitted and not finished; guarded by mu
 
-	client RegionClient // whose region of interest it is, of what lies in slot; nil: it is a MEP for the output
+	client RegionClient // it gets the verdicts on the region in slot; nil: the job is a MEP for the output
 	slot   int
 }
 
-// mep is the MEP without its mark.
+// mep returns the MEP without its mark.
 func (j *filterJob) mep() []byte { return j.Entry[:len(j.Entry)-markBytes] }
 
-// worker is what the watchdog sees of one.
+// worker is one filter with the state that the watchdog sees.
 type worker struct {
 	filter   filter.Filter
-	event    selection.Event           // at hand; the worker's alone
+	event    selection.Event           // being judged; only the worker uses it
 	current  atomic.Pointer[filterJob] // nil: it is not judging
 	deadline atomic.Int64              // ns since started
 	started  time.Time                 // immutable
 	times    eventTimes
 }
 
-// jobCount is how many jobs there are: some for those who judge, and some that wait.
+// jobCount returns how many jobs there are: some being judged, and some waiting.
 func jobCount(cfg *FilterConfig) int {
 	n := len(cfg.Filters)
 	total := n*queuedPerWorker + n // the second n may be with filters that hang
@@ -126,7 +126,7 @@ func jobCount(cfg *FilterConfig) int {
 	return total
 }
 
-// start lets the filters judge. onVerdicts is called with the verdicts of each job.
+// start starts the filters. onVerdicts is called with the verdicts of each job.
 func (f *judges) start(cfg FilterConfig, onVerdicts func(*filterJob, []filter.Verdict)) {
 	total := jobCount(&cfg)
 	f.cfg, f.onVerdicts = cfg, onVerdicts
@@ -153,7 +153,7 @@ func (f *judges) start(cfg FilterConfig, onVerdicts func(*filterJob, []filter.Ve
 	f.wg.Go(f.runWatchdog)
 }
 
-// claimJob waits for a free job, which ctx bounds.
+// claimJob waits for a free job until ctx ends.
 func (f *judges) claimJob(ctx context.Context) (j *filterJob, err error) {
 	select {
 	case j = <-f.freeJobs:
@@ -170,7 +170,7 @@ func (f *judges) claimJob(ctx context.Context) (j *filterJob, err error) {
 	return j, nil
 }
 
-// submit has a job judged that is filled.
+// submit queues a filled job.
 func (f *judges) submit(j *filterJob) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -180,11 +180,11 @@ func (f *judges) submit(j *filterJob) error {
 	}
 	f.submitted++
 	j.number, j.isUnfinished = f.submitted, true
-	f.caseQueue <- &j.Case // there is room for all
+	f.caseQueue <- &j.Case // caseQueue has room for all jobs
 	return nil
 }
 
-// fill makes it the job of a MEP.
+// fill copies a MEP into the job.
 func (j *filterJob) fill(ctx context.Context, m Meta, mep []byte) {
 	j.meta, j.ctx = m, ctx
 	if m.CompletedAt.IsZero() {
@@ -200,7 +200,7 @@ func (j *filterJob) fill(ctx context.Context, m Meta, mep []byte) {
 	j.judgedEvents.Store(0)
 }
 
-// runWorker judges MEPs until there will be no more.
+// runWorker judges MEPs until stop.
 func (f *judges) runWorker(w *worker) {
 	for {
 		select {
@@ -214,7 +214,7 @@ func (f *judges) runWorker(w *worker) {
 	}
 }
 
-// judge asks the worker's filter of each event.
+// judge asks the worker's filter about each event.
 func (f *judges) judge(w *worker, j *filterJob) {
 	if err := f.parse(j); err != nil {
 		f.warnOnce(err)
@@ -226,7 +226,7 @@ func (f *judges) judge(w *worker, j *filterJob) {
 	for w.event = range j.packet.Events() {
 		v := f.judgeEvent(w, j)
 		if v.Decision == filter.TimedOut && !f.isOpen(j) {
-			return // the watchdog was here: nobody asks any more
+			return // the watchdog has finished the job
 		}
 		j.Verdicts[i] = v
 		i++
@@ -234,13 +234,13 @@ func (f *judges) judge(w *worker, j *filterJob) {
 	}
 }
 
-// parse views the MEP of a job.
+// parse finds the events of a job's MEP.
 func (f *judges) parse(j *filterJob) error {
 	if err := j.packet.Parse(j.Meta, j.mep()); err != nil {
 		return err
 	}
 	if n := j.packet.NumEvents(); n != j.Events {
-		return fmt.Errorf("MEP %d has %d events, and %d are told of", j.MEP, n, j.Events)
+		return fmt.Errorf("MEP %d has %d events, and its metadata says %d", j.MEP, n, j.Events)
 	}
 	return nil
 }
@@ -252,7 +252,8 @@ func (f *judges) warnOnce(err error) {
 	})
 }
 
-// judgeEvent asks of one event. What a filter says too late does not count, even if the watchdog has not come by.
+// judgeEvent asks the filter about one event. A verdict after the deadline does not count, even if the watchdog has
+// not noticed yet.
 func (f *judges) judgeEvent(w *worker, j *filterJob) filter.Verdict {
 	begun := time.Now()
 	deadline := begun.Add(f.cfg.EventDeadline)
@@ -268,7 +269,7 @@ func (f *judges) judgeEvent(w *worker, j *filterJob) filter.Verdict {
 	return filter.FinalVerdict(v, err, deadline, now)
 }
 
-// runFilter asks the filter of an event. A filter that panics could not judge it.
+// runFilter calls the filter for an event. A panic counts as a failure to judge.
 func (f *judges) runFilter(w *worker, deadline time.Time) (v filter.Verdict, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -278,14 +279,14 @@ func (f *judges) runFilter(w *worker, deadline time.Time) (v filter.Verdict, err
 	return w.filter.Judge(deadline, &w.event)
 }
 
-// isOpen tells whether a job is not finished.
+// isOpen says whether a job is not finished.
 func (f *judges) isOpen(j *filterJob) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return j.isUnfinished
 }
 
-// finishCase takes a case back, with its verdicts, and finishes it, unless that was done.
+// finishCase takes a case with its verdicts back, and finishes its job unless the watchdog has.
 func (f *judges) finishCase(c *filter.Case) {
 	j := f.jobs[c.Index]
 	f.mu.Lock()
@@ -303,7 +304,7 @@ func (f *judges) finishLocked(j *filterJob, verdicts []filter.Verdict) {
 	f.jobDone.Broadcast()
 }
 
-// runWatchdog finishes what is with workers beyond their deadline. When all workers are, what waits passes too.
+// runWatchdog finishes the jobs of workers beyond their deadline. If all workers are, the waiting jobs pass, too.
 func (f *judges) runWatchdog() {
 	tick := time.NewTicker(max(time.Millisecond, f.cfg.EventDeadline/4))
 	defer tick.Stop()
@@ -325,15 +326,15 @@ func (f *judges) runWatchdog() {
 	}
 }
 
-// finishOverdue tells whether a worker is beyond its deadline; the MEP in its hand is finished then.
+// finishOverdue says whether a worker is beyond its deadline, and if so finishes the job that it judges.
 func (f *judges) finishOverdue(w *worker) bool {
 	if !w.isOverdue() {
 		return false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	// Whatever the worker judges now is not finished before the worker has passed mu, and of that the deadline is set
-	// before: so both are of one MEP.
+	// The worker must pass mu before its next job is current, and sets the deadline before: so job and deadline belong
+	// together.
 	j := w.current.Load()
 	if j == nil || !w.isOverdue() {
 		return false
@@ -342,8 +343,8 @@ func (f *judges) finishOverdue(w *worker) bool {
 	return true
 }
 
-// overdueVerdicts is the verdicts of a job whose worker is beyond its deadline: the event at hand and those behind it
-// pass. The caller holds mu.
+// overdueVerdicts returns the verdicts of a job whose worker is beyond its deadline: the event being judged and those
+// after it pass. The caller holds mu.
 func (f *judges) overdueVerdicts(j *filterJob) []filter.Verdict {
 	n := int(j.judgedEvents.Load())
 	f.scratch = append(f.scratch[:0], j.Verdicts[:n]...)
@@ -353,12 +354,12 @@ func (f *judges) overdueVerdicts(j *filterJob) []filter.Verdict {
 	return f.scratch
 }
 
-// isOverdue tells whether the worker is beyond its deadline.
+// isOverdue says whether the worker is beyond its deadline.
 func (w *worker) isOverdue() bool {
 	return w.current.Load() != nil && int64(time.Since(w.started)) > w.deadline.Load()
 }
 
-// timeOutWaiting finishes a MEP that waits for a worker. It is false when none does.
+// timeOutWaiting finishes a job that waits for a worker; false if none waits.
 func (f *judges) timeOutWaiting() bool {
 	select {
 	case c := <-f.caseQueue:
@@ -370,7 +371,7 @@ func (f *judges) timeOutWaiting() bool {
 	}
 }
 
-// waitForDecisions waits until the MEPs for the output that were submitted have their decisions.
+// waitForDecisions waits until the submitted MEPs for the output have their decisions.
 func (f *judges) waitForDecisions() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -389,7 +390,7 @@ func (f *judges) hasOpenUpTo(last uint64) bool {
 	return false
 }
 
-// stop ends the workers. One whose filter hangs is left behind: nothing in Go can end it.
+// stop ends the workers. A worker whose filter hangs stays: Go cannot end its goroutine.
 func (f *judges) stop() {
 	f.mu.Lock()
 	if f.closed {
@@ -416,5 +417,5 @@ func (f *judges) stop() {
 	}
 }
 
-// stopTimeout is how long workers are waited for beyond their deadline.
+// stopTimeout is how long stop waits for workers beyond their deadline.
 const stopTimeout = time.Second

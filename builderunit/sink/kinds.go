@@ -11,20 +11,20 @@ import (
 	"ringlet/shmem"
 )
 
-// Settings are what sinks are opened with; each kind takes what concerns it.
+// Settings are the parameters of a sink; each kind reads the fields that concern it.
 type Settings struct {
-	Segments  SegmentsConfig     // its directory and what it has of the run are found here
-	Run       recording.Manifest // what the run begins with; the format is found here
-	Output    string             // the directory of all runs, the name of the shared-memory buffer, or what was configured
+	Segments  SegmentsConfig     // Open sets its directory and the fields of the run
+	Run       recording.Manifest // the manifest at the begin; Open sets the format
+	Output    string             // directory of all runs, name of the shared-memory buffer, or output as configured
 	Overwrite bool
 	// MaxBacklogBytes, if not 0, says that a second filter drains the recording, and how many bytes a builder unit may
 	// have in it.
 	MaxBacklogBytes int64
 	Log             *slog.Logger // of a backlog
-	BufferBytes     int          // of the buffer, bytes
+	BufferBytes     int          // size of the buffer
 	SharesEntries   bool         // each entry of the buffer goes to one reader, not to all
-	// LendSlots, if not nil, are the slots of the builder unit: the buffer hands MEPs out where they lie, at most MaxLent
-	// of them at a time.
+	// LendSlots, if not nil, are the slots of the builder unit: the buffer lends MEPs in their slots, at most MaxLent at
+	// a time.
 	LendSlots *shmem.Slots
 	MaxLent   int
 }
@@ -33,10 +33,10 @@ type Settings struct {
 type Kind struct {
 	registry.Kind
 	Files  bool                      // it writes segments to a directory
-	Shared bool                      // the MEPs take shared memory
-	Remote bool                      // the output keeps the kind's name and the colon before it
-	Drops  bool                      // nobody gets the MEPs
-	Check  func(output string) error // what is wrong with an output that is no path; nil: it is a path, or there is none
+	Shared bool                      // it keeps MEPs in shared memory
+	Remote bool                      // the setting output keeps the kind's name and colon
+	Drops  bool                      // no process gets the MEPs
+	Check  func(output string) error // says what is wrong with an output; nil: the output is a path, or there is none
 	Open   func(s Settings) (Sink, error)
 }
 
@@ -68,18 +68,18 @@ var Kinds = []Kind{
 	},
 }
 
-// maxNameBytes is the longest name of a buffer, bytes: shared memory has names of 200, and more stands before and
-// behind it.
+// maxNameBytes is the longest name of a buffer, in bytes: names in shared memory have at most 200, with a prefix and a
+// suffix.
 const maxNameBytes = 128
 
 // bufferNameError says what is wrong with the name of a buffer.
 type bufferNameError struct{ Output, Reason string }
 
 func (e *bufferNameError) Error() string {
-	return fmt.Sprintf("%q %s: it is a name, and behind it ?share if its readers share the MEPs", e.Output, e.Reason)
+	return fmt.Sprintf("%q %s: write a name, and after it ?share if its readers share the MEPs", e.Output, e.Reason)
 }
 
-// ParseBufferName takes the output of a buffer apart: NAME, or NAME?share where each MEP goes to one reader.
+// ParseBufferName parses the output of a buffer: NAME, or NAME?share if each MEP goes to one reader.
 func ParseBufferName(output string) (name string, share bool, err error) {
 	name, query, hasQuery := strings.Cut(output, "?")
 	switch {
@@ -100,7 +100,7 @@ func checkBufferName(output string) error {
 	return err
 }
 
-// openSegmentsAs opens the directory of a run, whose segments have that format.
+// openSegmentsAs returns the Open of a kind that records segments of that format.
 func openSegmentsAs(format recording.Format) func(Settings) (Sink, error) {
 	return func(s Settings) (Sink, error) {
 		s.Run.Format, s.Run.BacklogBytes = format, s.MaxBacklogBytes

@@ -17,15 +17,15 @@ import (
 type FileConfig struct {
 	Path   string           // destination
 	Format recording.Format // no default
-	// Overwrite says that a file which stands at Path may be replaced. Without it that is an error.
+	// Overwrite allows to replace a file at Path. Without it an existing file is an error.
 	Overwrite bool
 }
 
-// File is the sink that writes one file, for tools: MEPs in the order in which they come, under a temporary name until
-// all are there. Unlike Segments it keeps nothing that was not finished, so no run records with it.
+// File is the sink that writes one file, for tools: MEPs in the order of Write, under a temporary name until Finish.
+// Unlike Segments it keeps nothing that is unfinished, so no run records with it.
 type File struct {
 	cfg       FileConfig
-	temp      string // name of the file until it is whole
+	temp      string // name of the file until Finish
 	f         io.WriteCloser
 	syncFile  func() error
 	outStream stream
@@ -103,11 +103,11 @@ func (w *File) writeLarge(p []byte) error {
 	return nil
 }
 
-// Flush does nothing: the file is not there before it is finished.
+// Flush does nothing: the file is not there before Finish.
 func (w *File) Flush() error { return nil }
 
-// Finish gives the file its name. The error is a *SinkError; what stands there is then as it was, and Abort removes the
-// rest.
+// Finish gives the file its name. The error is a *SinkError; then a file of that name is as it was, and Abort removes
+// the temporary file.
 func (w *File) Finish() (Result, error) {
 	if w.closed {
 		return Result{}, wrapError(w.cfg.Path, "finish", errClosed)
@@ -133,7 +133,7 @@ func (w *File) Finish() (Result, error) {
 	return w.result, nil
 }
 
-// rename replaces what stands at the destination only if it may.
+// rename replaces a file at the destination only with Overwrite.
 func (w *File) rename() error {
 	if w.cfg.Overwrite {
 		return os.Rename(w.temp, w.cfg.Path)
@@ -145,7 +145,7 @@ func (w *File) rename() error {
 	return err
 }
 
-// Abort takes away what was begun. After Finish it does nothing.
+// Abort removes the temporary file. After Finish it does nothing.
 func (w *File) Abort() error {
 	if w.closed {
 		return nil

@@ -5,7 +5,7 @@ import (
 	"ringlet/internal/registry"
 )
 
-// Route is a rule that says to which of several output streams a MEP goes.
+// Route is a rule that decides which of several output streams gets a MEP.
 type Route struct {
 	registry.Kind
 	ToAll       bool // every stream gets every MEP
@@ -26,18 +26,18 @@ var Routes = []Route{
 
 func byTurns(n int, turn uint64, _ Meta, _ []byte) int { return int(turn % uint64(n)) }
 
-// byNumber depends on nothing but the MEP: one that is built twice, by whichever builder unit, goes to the same stream.
-// The numbers that a builder unit gets may be those of every second MEP or so, so they are spread.
+// byNumber depends only on the MEP: a MEP that is built twice, by any builder units, goes to the same stream. A
+// builder unit may get every second number, say, so the numbers are scrambled.
 func byNumber(n int, _ uint64, m Meta, _ []byte) int { return int(scrambleBits(m.MEP) % uint64(n)) }
 
-// scrambleBits is the finalizer of SplitMix64: it maps numbers that follow each other to numbers that do not.
+// scrambleBits is the finalizer of SplitMix64: it maps consecutive numbers to unrelated ones.
 func scrambleBits(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
 
-// byMissing gives whole MEPs to the other streams in turn.
+// byMissing gives MEPs with missing fragments to the last stream, and the others to the other streams in turn.
 func byMissing(n int, turn uint64, m Meta, mep []byte) int {
 	if hasMissing(mep) {
 		return n - 1
@@ -45,7 +45,7 @@ func byMissing(n int, turn uint64, m Meta, mep []byte) int {
 	return byTurns(n-1, turn, m, mep)
 }
 
-// byDecision gives what is kept to the other streams in turn.
+// byDecision gives rejected MEPs to the last stream, and the others to the other streams in turn.
 func byDecision(n int, turn uint64, m Meta, mep []byte) int {
 	if !m.Decision.KeepsEvent() {
 		return n - 1
@@ -53,7 +53,7 @@ func byDecision(n int, turn uint64, m Meta, mep []byte) int {
 	return byTurns(n-1, turn, m, mep)
 }
 
-// hasMissing tells whether a fragment of a MEP is missing. What does not parse as a MEP has none.
+// hasMissing says whether a fragment of a MEP is missing; false if the bytes are no MEP.
 func hasMissing(b []byte) bool {
 	mep, err := event.ParseMEP(b)
 	if err != nil {

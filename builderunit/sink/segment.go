@@ -18,7 +18,7 @@ import (
 	"ringlet/recording"
 )
 
-// storage is what a segment needs of its files; tests put failing and forgetful disks behind it.
+// storage is a file of a segment; tests put failing and forgetful disks in its place.
 type storage interface {
 	io.WriterAt
 	Truncate(size int64) error
@@ -48,7 +48,7 @@ func (f file) Stat(at *unix.Stat_t) error {
 	}
 }
 
-// hook is where tests come in; the zero value changes nothing.
+// hook lets tests replace the storage; the zero value changes nothing.
 type hook struct {
 	wrap func(f *os.File) storage
 }
@@ -60,39 +60,38 @@ func (h hook) storage(f *os.File) storage {
 	return h.wrap(f)
 }
 
-// segment is an output segment that is not closed.
 type segment struct {
 	// immutable
 	id          recording.SegmentID
-	path        string // of the data while they are being written
+	path        string // of the data until the segment is closed
 	indexPath   string
 	data, index storage
 	created     time.Time
 
 	// guarded by Segments.ioMu
 	totals   recording.Segment // of the MEPs that have an entry
-	indexEnd int64             // of the last whole entry
-	dataEnd  int64             // up to which all data were written
+	indexEnd int64             // offset after the last whole entry
+	dataEnd  int64             // all data below are written
 	stat     unix.Stat_t       // scratch
 	encoded  []byte            // scratch
 
 	indexedEnd atomic.Int64 // end of the last MEP that has an entry
 
-	// syncMu is held by whoever synchronises or closes the segment
+	// held by the goroutine that synchronises or closes the segment
 	syncMu    sync.Mutex
-	syncedEnd int64 // kept when it was synchronised last
+	syncedEnd int64 // indexedEnd at the last synchronisation
 	closed    bool
-	syncErr   error // synchronising failed: nobody knows what is on the disk
+	syncErr   error // synchronising failed: what the disk has is unknown
 }
 
-// createSegment makes the next segment: index first, since the lock on it says that somebody is at work, then the data.
+// createSegment makes the next segment: first the index, whose lock says that the writer lives, then the data.
 func (s *Segments) createSegment() (*segment, error) {
 	id := recording.SegmentID{Builder: s.c.Builder, Number: s.lastNumber, Format: s.c.Format}
 	for {
 		id.Number++
 		index, err := recording.CreateIndex(filepath.Join(s.c.Dir, id.Index()))
 		if errors.Is(err, fs.ErrExist) {
-			continue // every number that was ever taken is below the one that will do
+			continue // a number above all taken ones will be free
 		}
 		if err != nil {
 			return nil, wrapError(filepath.Join(s.c.Dir, id.Index()), "create it", err)
@@ -110,7 +109,7 @@ func (s *Segments) createData(id recording.SegmentID, index *os.File) (*segment,
 	path := filepath.Join(s.c.Dir, id.Name()+recording.OpenSuffix)
 	giveUp := func(err error, more ...func() error) (*segment, error) {
 		for _, undo := range more {
-			_ = undo() // what is left of an empty file, Recover removes
+			_ = undo() // Recover removes an empty file that is left
 		}
 		_ = os.Remove(index.Name()) // still empty
 		_ = index.Close()
@@ -121,8 +120,8 @@ func (s *Segments) createData(id recording.SegmentID, index *os.File) (*segment,
 			return giveUp(fs.ErrExist)
 		}
 	}
-	// A killed process's segment of this number may have been closed, drained and removed since register. It was listed
-	// before its index went.
+	// A killed process may have left a segment of this number, which was closed, drained and removed since register. It
+	// was listed in the manifest before its index was removed.
 	if m, err := recording.Load(s.c.Dir); err == nil && m.HasSegment(id) {
 		return giveUp(fs.ErrExist)
 	}
@@ -155,8 +154,8 @@ func (s *Segments) createData(id recording.SegmentID, index *os.File) (*segment,
 	return g, nil
 }
 
-// write writes data, then the entries that become true with them. What it could write before an error counts. The data
-// of an entry may have been written before it; where they were not, it is not.
+// write writes data, then those entries whose MEPs are completely written. An entry's data may have been written by
+// earlier calls. What was written before an error counts.
 func (g *segment) write(at int64, data []byte, entries []recording.Entry, count *counted[SegmentsStats]) error {
 	if err := g.checkUnchanged(g.dataEnd); err != nil {
 		return err
@@ -178,8 +177,8 @@ func (g *segment) write(at int64, data []byte, entries []recording.Entry, count 
 	return cmp.Or(err, wrapError(g.indexPath, "write", indexErr))
 }
 
-// checkUnchanged says that the file still has its name and so many bytes: else what is written behind them would hide
-// that another program has cut it. The caller holds io.
+// checkUnchanged checks that the file still has a name and the bytes written so far: otherwise bytes written after
+// them would hide that another program has cut the file. The caller holds ioMu.
 func (g *segment) checkUnchanged(written int64) error {
 	err := g.data.Stat(&g.stat)
 	if err == nil && (g.stat.Nlink == 0 || g.stat.Size < written) {
@@ -193,7 +192,7 @@ func (g *segment) checkUnchanged(written int64) error {
 	return err
 }
 
-// checkName says that the name is still that of the file, and that it has the bytes that were written and no more.
+// checkName checks that the name is still that of the file, and that the file has exactly the bytes written.
 func (g *segment) checkName() error {
 	var by, at unix.Stat_t
 	err := unix.Lstat(g.path, &at)
@@ -215,7 +214,7 @@ func (g *segment) advance(at int64, n int) {
 	}
 }
 
-// recordEntries adds MEPs whose entries were written.
+// recordEntries counts MEPs whose entries were written.
 func (g *segment) recordEntries(entries []recording.Entry, count *counted[SegmentsStats]) {
 	for _, e := range entries {
 		g.totals.Add(e)
@@ -225,7 +224,7 @@ func (g *segment) recordEntries(entries []recording.Entry, count *counted[Segmen
 	count.update(func(s *SegmentsStats) { s.MEPs += uint64(len(entries)) })
 }
 
-// synchronise has on the disk what was written before it was called.
+// synchronise flushes to the disk what was written before the call.
 func (g *segment) synchronise(count *counted[SegmentsStats]) error {
 	need := g.indexedEnd.Load()
 	g.syncMu.Lock()
@@ -236,7 +235,7 @@ func (g *segment) synchronise(count *counted[SegmentsStats]) error {
 	return g.syncFiles(count)
 }
 
-// syncFiles synchronises data and index. The caller holds syncMu.
+// syncFiles flushes data and index to the disk. The caller holds syncMu.
 func (g *segment) syncFiles(count *counted[SegmentsStats]) error {
 	from, upTo := time.Now(), g.indexedEnd.Load()
 	if g.syncErr = wrapError(g.path, "synchronise", g.data.Sync()); g.syncErr == nil {
@@ -249,7 +248,7 @@ func (g *segment) syncFiles(count *counted[SegmentsStats]) error {
 	return g.syncErr
 }
 
-// closeWritten closes the segments that are written whole.
+// closeWritten closes the segments that are completely written.
 func (s *Segments) closeWritten() {
 	for {
 		s.mu.Lock()
@@ -267,8 +266,8 @@ func (s *Segments) closeWritten() {
 	}
 }
 
-// finishSegment gives a segment its name and lists it. Its lock is held until then. After an error it stays as it is:
-// Recover looks at it when this process is gone.
+// finishSegment gives a segment its final name and lists it in the manifest. It holds the segment's lock until then.
+// After an error the segment stays as it is: Recover closes it when this process is gone.
 func (s *Segments) finishSegment(g *segment) (err error) {
 	g.syncMu.Lock()
 	defer g.syncMu.Unlock()
@@ -310,7 +309,6 @@ func (s *Segments) finishSegment(g *segment) (err error) {
 	return wrapError(name, "list it in the manifest", err)
 }
 
-// countClosed counts a segment that was closed.
 func (s *Segments) countClosed(g *segment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -327,8 +325,8 @@ func (s *Segments) forgetSegment(g *segment) {
 	s.openSegments = slices.DeleteFunc(s.openSegments, func(o *segment) bool { return o == g })
 }
 
-// closeAfterError keeps what can be kept after an error: whole MEPs that still wait are written if there is room, every
-// segment is cut back to its last whole MEP, and closed. The caller holds own, so that no Write is under way.
+// closeAfterError keeps what it can after an error: it writes whole MEPs that still wait if there is room, cuts every
+// segment back to its last whole MEP, and closes it. The caller holds writeMu, so that no Write is under way.
 func (s *Segments) closeAfterError() {
 	if s.closedAfterError {
 		return
@@ -358,18 +356,18 @@ func (s *Segments) closeAfterError() {
 	}
 }
 
-// salvage writes the whole MEPs of a block that follow what has been written.
+// salvage writes the whole MEPs of a block that directly follow the written ones.
 func (g *segment) salvage(b *segmentBlock, count *counted[SegmentsStats]) {
 	entries := b.entries[b.claimedEntries:]
 	if g.syncErr != nil || len(entries) == 0 || entries[0].Offset != g.indexedEnd.Load() {
 		return
 	}
-	// the output has failed before
+	// an error adds nothing: the output has failed before
 	_ = g.write(b.offset+int64(b.claimedBytes), b.completeData[b.claimedBytes:], entries, count)
 }
 
-// truncateSegment cuts a segment back to its last whole MEP and closes it. One without any is removed: it holds nothing
-// that was ever acknowledged.
+// truncateSegment cuts a segment back to its last whole MEP and closes it. It removes a segment without a whole MEP,
+// of which nothing was ever acknowledged.
 func (s *Segments) truncateSegment(g *segment) error {
 	kept := g.indexedEnd.Load()
 	g.syncMu.Lock()
@@ -378,7 +376,7 @@ func (s *Segments) truncateSegment(g *segment) error {
 	if closed {
 		return nil
 	}
-	_ = g.checkUnchanged(kept) // it is broken then
+	_ = g.checkUnchanged(kept) // sets syncErr if the file was changed
 	g.syncMu.Lock()
 	broken := g.syncErr
 	g.syncMu.Unlock()

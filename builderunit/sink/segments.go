@@ -12,27 +12,27 @@ import (
 
 // The way of a MEP to the disk:
 //
-//  1. Write encodes it into a block (sequential: whoever holds writeMu). A large piece goes straight to its place.
-//  2. Behind the last byte of the MEP the block gets its entry of the index, with the running checksum of the segment.
-//  3. A full block is handed over, and Write goes on in the other one. Whoever holds ioMu writes it: the background
-//     goroutine, Flush, or Write itself when both blocks are full. First the data, then the entries.
-//  4. At durability Disk, Flush synchronises data and index of every open segment. Nobody waits for that but its
-//     callers.
+//  1. Write encodes it into a block (sequential: the holder of writeMu). A large piece is written to its place.
+//  2. After the last byte of the MEP, the block gets the MEP's entry of the index, with the running checksum of the
+//     segment.
+//  3. A full block is handed over, and Write goes on in the other one. The holder of ioMu writes it: the background
+//     goroutine, Flush, or Write itself when both blocks are full. It writes the data first, then the entries.
+//  4. At durability Disk, Flush synchronises data and index of every open segment. Only its callers wait for that.
 //  5. A segment that is large or old enough ends with the MEP. The background goroutine synchronises it, gives it its
 //     name and lists it in the manifest, while Write goes on in the next.
 //
 // Locks are taken in the order writeMu, ioMu, mu; a segment's syncMu comes after ioMu and before mu.
 
-// Settings that a SegmentsConfig with zeros has.
+// Defaults of a SegmentsConfig.
 const (
 	defaultSegmentBytes = 1 << 30
 	defaultSegmentAge   = time.Minute
 )
 
-// maxBlockIdle is how long a MEP may stand in a block at most before it is written, when nobody flushes.
+// maxBlockIdle is how long a MEP stays in a block at most before it is written, if Flush is not called.
 const maxBlockIdle = time.Second
 
-// maxClosing is how many segments may wait to be closed. Write waits beyond that: the disk is slower than the data.
+// maxClosing is how many segments may wait to be closed. Beyond that Write waits: the disk is slower than the data.
 const maxClosing = 2
 
 // SegmentsConfig describes the output of one builder unit to the directory of a run.
@@ -45,8 +45,8 @@ type SegmentsConfig struct {
 
 	Node, Host, Program string // for the manifest
 
-	MaxSegmentBytes int64         // a segment ends with the MEP that reaches this; 0: defaultSegmentBytes
-	MaxSegmentAge   time.Duration // a segment ends when it is so old; 0: defaultSegmentAge
+	MaxSegmentBytes int64         // a segment ends with the MEP that reaches this size; 0: defaultSegmentBytes
+	MaxSegmentAge   time.Duration // a segment ends at this age; 0: defaultSegmentAge
 	Durability      recording.Durability
 	Now             func() time.Time // nil: time.Now
 }
@@ -56,33 +56,33 @@ type Segments struct {
 	// immutable after NewSegments
 	c    SegmentsConfig
 	hook hook
-	wake chan struct{} // the background goroutine has something to do; capacity 1
+	wake chan struct{} // wakes the background goroutine; capacity 1
 	quit chan struct{}
 	done chan struct{} // the background goroutine has ended
 
-	// writeMu is held by Write, and by whoever ends a segment between two of them
+	// writeMu is held by Write, and by a goroutine that ends a segment between two Writes
 	writeMu          sync.Mutex
 	out              stream
 	enc              encoder
 	currentSegment   *segment // being written; nil before the first MEP and between segments
-	crc              uint32   // of seg as far as crcAt
-	crcAt            int      // bytes of out.buf that crc has
+	crc              uint32   // of the current segment up to crcAt
+	crcAt            int      // bytes of out.buf that crc covers
 	lastNumber       int      // of the last segment
 	ended            bool
 	closedAfterError bool
 
-	// ioMu is held by whoever writes blocks
+	// ioMu is held by the goroutine that writes blocks
 	ioMu sync.Mutex
 
 	mu              sync.Mutex
-	changed         *sync.Cond    // on mu: closing has become shorter, or err is set
+	changed         *sync.Cond    // uses mu: closingSegments has become shorter, or err is set
 	fillingBlock    *segmentBlock // Write appends to it
 	fullBlock       *segmentBlock // waits to be written, or is being written
-	spareBlock      *segmentBlock // nil while there is a full one
+	spareBlock      *segmentBlock // nil while there is a fullBlock
 	openSegments    []*segment    // not closed yet
-	closingSegments []*segment    // written whole, to be closed
+	closingSegments []*segment    // completely written, to be closed
 	result          Result        // closed segments
-	err             error         // the first; final
+	err             error         // the first error; final
 
 	// endMu is held by Finish and Abort
 	endMu    sync.Mutex
@@ -92,8 +92,8 @@ type Segments struct {
 	count counted[SegmentsStats]
 }
 
-// NewSegments makes the sink of one builder unit, and puts the builder unit into the run's manifest. The first segment
-// is made with the first MEP. The error is a *SinkError.
+// NewSegments makes the sink of one builder unit, and adds the builder unit to the run's manifest. The first MEP makes
+// the first segment. The error is a *SinkError.
 func NewSegments(c SegmentsConfig) (*Segments, error) { return newSegments(c, hook{}) }
 
 func newSegments(c SegmentsConfig, h hook) (*Segments, error) {
@@ -125,7 +125,7 @@ func newSegments(c SegmentsConfig, h hook) (*Segments, error) {
 	return s, nil
 }
 
-// register puts the builder unit into the manifest, and finds the number of its last segment.
+// register adds the builder unit to the manifest, and finds the number of its last segment.
 func (s *Segments) register() error {
 	if !s.c.Format.Valid() {
 		return fmt.Errorf("%v is not a format of segments", s.c.Format)
@@ -143,7 +143,7 @@ func (s *Segments) register() error {
 	})
 }
 
-// manifestEntry is that of the builder unit in the manifest, brought up to date.
+// manifestEntry returns the entry of the builder unit in the manifest, after updating it.
 func (s *Segments) manifestEntry(m *recording.Manifest, state recording.State) *recording.Builder {
 	b := m.Builder(s.c.Builder)
 	b.Node, b.Host, b.Program = s.c.Node, s.c.Host, s.c.Program
@@ -151,9 +151,9 @@ func (s *Segments) manifestEntry(m *recording.Manifest, state recording.State) *
 	return b
 }
 
-// Write appends the MEP. It allocates nothing once its buffers are warm. A MEP that cannot be written in the format, or
-// that does not hold the events of m, ends the output like a full disk does: the error is final, and what stood before
-// is kept.
+// Write appends the MEP. It allocates nothing once its buffers are warm. A MEP that cannot be written in the format,
+// or that does not have the events of m, ends the output as a full disk does: the error is final, and the MEPs before
+// are kept.
 func (s *Segments) Write(ctx context.Context, m Meta, mep []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -195,16 +195,15 @@ func (s *Segments) appendMEP(m Meta, mep []byte) error {
 	return s.waitForClosing()
 }
 
-// endOffset is the offset at which the next byte of the segment will stand.
+// endOffset is the offset in the segment of the next byte.
 func (s *Segments) endOffset() int64 { return s.fillingBlock.offset + int64(len(s.out.buf)) }
 
-// segmentDue says whether the segment is to end with the MEP that was written last.
+// segmentDue says whether the segment ends with the last MEP.
 func (s *Segments) segmentDue() bool {
 	return s.currentSegment != nil && (s.endOffset() >= s.c.MaxSegmentBytes ||
 		s.c.Now().Sub(s.currentSegment.created) >= s.c.MaxSegmentAge)
 }
 
-// beginSegment makes the next segment.
 func (s *Segments) beginSegment() error {
 	g, err := s.createSegment()
 	if err != nil {
@@ -220,7 +219,7 @@ func (s *Segments) beginSegment() error {
 	return nil
 }
 
-// retireSegment ends the segment: its last block is handed over, and the background goroutine closes it.
+// retireSegment ends the segment: it hands its last block over, and the background goroutine closes it.
 func (s *Segments) retireSegment() error {
 	if err := s.handOver(true); err != nil {
 		return err
@@ -229,7 +228,8 @@ func (s *Segments) retireSegment() error {
 	return nil
 }
 
-// waitForClosing waits until few enough segments wait to be closed. Whoever closes them must not wait here.
+// waitForClosing waits until fewer than maxClosing segments wait to be closed. The background goroutine, which closes
+// them, must not call it.
 func (s *Segments) waitForClosing() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,7 +239,7 @@ func (s *Segments) waitForClosing() error {
 	return s.err
 }
 
-// Flush makes every MEP whose Write has returned as safe as the durability says. At Memory that is nothing.
+// Flush makes every MEP whose Write has returned as safe as the durability says. At DurabilityMemory it does nothing.
 func (s *Segments) Flush() error {
 	if s.c.Durability == recording.DurabilityMemory {
 		return s.failure()
@@ -259,7 +259,7 @@ func (s *Segments) Flush() error {
 	return s.failure()
 }
 
-// runBackground writes what waits, closes segments, and ends those that have become old.
+// runBackground writes blocks, closes segments, and ends segments that have become old.
 func (s *Segments) runBackground() {
 	defer close(s.done)
 	tick := time.NewTicker(max(min(maxBlockIdle, s.c.MaxSegmentAge), time.Millisecond))
@@ -273,7 +273,7 @@ func (s *Segments) runBackground() {
 		case <-tick.C:
 			due = true
 		}
-		if due && s.writeMu.TryLock() { // a Write under way looks by itself
+		if due && s.writeMu.TryLock() { // a Write under way checks the age itself
 			if s.failure() == nil && s.segmentDue() {
 				if err := s.retireSegment(); err != nil {
 					s.fail(err)
@@ -298,11 +298,11 @@ func (s *Segments) wakeBackground() {
 	}
 }
 
-// Finish closes the last segment and says in the manifest that the output is whole. A second time it gives the same
-// again.
+// Finish closes the last segment and records in the manifest that the output is complete. A second call returns the
+// same again.
 func (s *Segments) Finish() (Result, error) { return s.close(recording.StateFinished) }
 
-// Abort closes the last segment likewise, and says in the manifest that the output was given up. After Finish it does
+// Abort closes the last segment, too, but records in the manifest that the output was given up. After Finish it does
 // nothing.
 func (s *Segments) Abort() error {
 	_, err := s.close(recording.StateGivenUp)

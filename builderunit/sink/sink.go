@@ -7,52 +7,52 @@ import (
 	"ringlet/filter"
 )
 
-// Meta is what a builder knows of a MEP beside its bytes.
+// Meta is what a builder unit knows of a MEP besides its bytes.
 type Meta struct {
 	Run        uint32 // run number, for the headers of generated MDF records
 	MEP        uint64 // number of the MEP, from 0
 	FirstEvent uint64 // event id of its first event
 	Events     int    // number of its events
-	Attempt    uint32 // how often it was given to a builder unit, this time included; the highest attempt counts
+	Attempt    uint32 // how often a builder unit was given it, this time included; the highest attempt counts
 
-	CompletedAt time.Time // when its last byte was in place; zero where nobody knows
+	CompletedAt time.Time // when its last byte was in place; zero if unknown
 
-	Decision filter.Decision // of the filter on its event, where there is one
-	// Verdicts are those of its events, where a filter has judged a region of interest of the MEP; valid until Write
-	// returns. nil: no filter has looked.
+	Decision filter.Decision // of the filter on the MEP's events, if there is a filter
+	// Verdicts are those on its events, if a filter has judged a region of interest of the MEP; valid until Write
+	// returns. nil: no filter has judged it.
 	Verdicts []filter.Verdict
 }
 
-// Sink takes the MEPs of one builder. One goroutine writes; another may flush.
+// Sink writes the MEPs of one builder unit. One goroutine writes; another may flush.
 type Sink interface {
-	// Write takes a whole MEP, which the caller may overwrite afterwards. ctx bounds waiting, where there is any.
+	// Write writes a whole MEP, which the caller may overwrite afterwards. ctx bounds the waiting of sinks that wait.
 	Write(ctx context.Context, m Meta, mep []byte) error
 	// Flush makes every MEP whose Write has returned as safe as the sink's durability says. It may be called while
 	// another goroutine is in Write.
 	Flush() error
-	// Finish makes the output whole. Nothing can be written after it.
+	// Finish completes the output. Nothing can be written after it.
 	Finish() (Result, error)
 	// Abort gives the output up: what was written is kept and closed all the same. After Finish, or a second time, it
 	// does nothing.
 	Abort() error
 }
 
-// Lender is a sink that may hand MEPs out where they lie.
+// Lender is a sink that may lend MEPs in their slots instead of copying them.
 type Lender interface {
 	Sink
-	// Lends tells whether it does for this run.
+	// Lends says whether it lends in this run.
 	Lends() bool
-	// Lend takes in place of Write a MEP at the beginning of a slot that is built.
+	// Lend is Write for a MEP at the beginning of a built slot.
 	Lend(ctx context.Context, m Meta, slot int, mep []byte) error
 }
 
-// Result is what an output holds in the end.
+// Result is what an output has at its end.
 type Result struct {
-	Path     string // where it is; empty if it is nowhere
+	Path     string // path or name; empty if there is none
 	MEPs     uint64 `count:"output_meps" help:"MEPs in the finished output; one that was written twice counts twice"`
 	Events   uint64 `count:"output_events" help:"events in the finished output"`
 	Bytes    uint64 `count:"output_bytes" unit:"bytes" help:"bytes of the finished output"`
-	Segments int    `count:"-"` // closed output segments; the SegmentsStats tell them
+	Segments int    `count:"-"` // closed output segments; SegmentsStats count them
 }
 
 // add counts a MEP of so many bytes.
@@ -62,7 +62,7 @@ func (r *Result) add(m Meta, bytes int) {
 	r.Bytes += uint64(bytes)
 }
 
-// Discard is the sink that keeps nothing: it counts.
+// Discard is the sink that counts MEPs and keeps nothing.
 type Discard struct{ result Result }
 
 // Write counts the MEP.
@@ -74,7 +74,7 @@ func (d *Discard) Write(_ context.Context, m Meta, mep []byte) error {
 // Flush does nothing.
 func (d *Discard) Flush() error { return nil }
 
-// Finish returns the counts. Bytes are those discarded.
+// Finish returns the counts. Result.Bytes are those discarded.
 func (d *Discard) Finish() (Result, error) { return d.result, nil }
 
 // Abort does nothing.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// SegmentsStats is how far an output has come.
+// SegmentsStats are the counters of a Segments.
 type SegmentsStats struct {
 	Bytes     uint64        `count:"output_written" unit:"bytes" help:"bytes given to the file so far, again included"`
 	MEPs      uint64        `count:"output_meps_written" help:"MEPs given to the file, each with its index entry"`
@@ -16,7 +16,7 @@ type SegmentsStats struct {
 	SyncTime  time.Duration `count:"output_sync_us" help:"time synchronising"`
 }
 
-// counted is counters as they are counted, by any goroutine.
+// counted is counters that any goroutine may update.
 type counted[Stats any] struct {
 	mu    sync.Mutex
 	stats Stats
@@ -34,7 +34,7 @@ func (c *counted[Stats]) read() Stats {
 	return c.stats
 }
 
-// addWrite counts a write that was begun at a time.
+// addWrite counts a write that began at from.
 func (s *SegmentsStats) addWrite(bytes int, from time.Time) {
 	s.Bytes, s.WriteTime = s.Bytes+uint64(bytes), s.WriteTime+time.Since(from)
 }
@@ -42,7 +42,8 @@ func (s *SegmentsStats) addWrite(bytes int, from time.Time) {
 // Stats reads the counters, from any goroutine.
 func (s *Segments) Stats() SegmentsStats { return s.count.read() }
 
-// Written is how many bytes were written so far: while it grows, the output makes progress. Any goroutine may ask.
+// Written returns how many bytes were written so far: while it grows, the output makes progress. Any goroutine may
+// call it.
 func (s *Segments) Written() uint64 { return s.Stats().Bytes }
 
 // Add adds the counters of another output.

@@ -13,30 +13,30 @@ import (
 
 // Pipeline of a MEP where a builder unit has several output streams (LHCb-EB §IV.B):
 //
-//	1 pick    (sequential: whoever writes)  the rule says which stream gets it, or all do
-//	2 write   (sequential: whoever writes)  one after the other; the stream that lends the slot is the last
-//	3 flush   (parallel: another goroutine) each stream after the other
+//	1 pick    (sequential: the builder unit)  the rule says which stream gets it, or all do
+//	2 write   (sequential: the builder unit)  to one stream after the other; the stream that lends the slot is the last
+//	3 flush   (parallel: another goroutine)   one stream after the other
 //
-// A stream that waits, for a disk or a reader, holds up the others: no stream loses a MEP since another one is slow.
-// The first error of a stream ends the output, and all streams are closed with what they have.
+// A stream that waits, for a disk or a reader, makes the others wait, so that no stream loses a MEP because another one
+// is slow. The first error of a stream ends the output, and all streams are closed with the MEPs that they have.
 
 // MaxStreams is how many output streams a builder unit may have.
 const MaxStreams = 8
 
-// Streams is the sink that shares MEPs out among others, its streams.
+// Streams is the sink that divides MEPs among other sinks, its streams.
 type Streams struct {
 	// immutable
 	route           Route
 	streams         []*branch
-	lastLenderIndex int // the last stream that lends, where all get a MEP the only one; -1: there is none
+	lastLenderIndex int // the last stream that lends; if all get each MEP, only it lends; -1: there is none
 
-	writtenMEPs uint64 // MEPs that were written; owned by the goroutine that writes
+	writtenMEPs uint64 // owned by the goroutine that writes
 }
 
-// branch is a stream.
+// branch is a stream with its counters.
 type branch struct {
 	sink      Sink
-	lender    Lender // nil: it does not lend
+	lender    Lender // nil: the stream does not lend
 	label     string // for errors
 	writeTime stopwatch.Stopwatch
 
@@ -44,7 +44,7 @@ type branch struct {
 	meps, events, bytes atomic.Uint64
 }
 
-// NewStreams shares MEPs out among sinks, which are its own from now on: at least two.
+// NewStreams divides MEPs among at least two sinks, which the Streams owns from now on.
 func NewStreams(route Route, sinks []Sink) *Streams {
 	s := &Streams{route: route, lastLenderIndex: -1}
 	for i, to := range sinks {
@@ -58,7 +58,7 @@ func NewStreams(route Route, sinks []Sink) *Streams {
 	return s
 }
 
-// Sinks are the streams, in order.
+// Sinks returns the streams, in order.
 func (s *Streams) Sinks() (list []Sink) {
 	for _, b := range s.streams {
 		list = append(list, b.sink)
@@ -66,20 +66,20 @@ func (s *Streams) Sinks() (list []Sink) {
 	return list
 }
 
-// Write gives the MEP to the stream that the rule says, or to all.
+// Write writes the MEP to the stream that the rule picks, or to all.
 func (s *Streams) Write(ctx context.Context, m Meta, mep []byte) error {
 	return s.write(ctx, m, -1, mep)
 }
 
-// Lends tells whether a stream does.
+// Lends says whether a stream lends.
 func (s *Streams) Lends() bool { return s.lastLenderIndex >= 0 }
 
-// Lend is Write of a MEP that lies in a slot. Streams that do not lend are given a copy.
+// Lend is Write of a MEP in a slot. Streams that do not lend get a copy.
 func (s *Streams) Lend(ctx context.Context, m Meta, slot int, mep []byte) error {
 	return s.write(ctx, m, slot, mep)
 }
 
-// write gives a MEP to its streams. slot is -1 if it lies in none.
+// write writes a MEP to its streams. slot is -1 if the MEP is in none.
 func (s *Streams) write(ctx context.Context, m Meta, slot int, mep []byte) error {
 	turn := s.writtenMEPs
 	s.writtenMEPs++
@@ -122,7 +122,7 @@ func (s *Streams) Flush() error {
 	return s.each(func(b *branch) error { return b.sink.Flush() })
 }
 
-// each does something to every stream, whatever becomes of the others.
+// each calls do for every stream, even after errors.
 func (s *Streams) each(do func(*branch) error) error {
 	var errs []error
 	for _, b := range s.streams {
@@ -133,7 +133,7 @@ func (s *Streams) each(do func(*branch) error) error {
 	return errors.Join(errs...)
 }
 
-// Finish makes every stream whole. The result is their sum; a MEP that all streams got counts once, and its bytes do
+// Finish completes every stream. The result is their sum; a MEP that all streams got counts once, but its bytes count
 // for each.
 func (s *Streams) Finish() (sum Result, err error) {
 	first := true
@@ -155,7 +155,7 @@ func (s *Streams) Abort() error {
 	return s.each(func(b *branch) error { return b.sink.Abort() })
 }
 
-// Written is how many bytes the streams have taken so far.
+// Written returns how many bytes the streams have taken so far.
 func (s *Streams) Written() (n uint64) {
 	for _, b := range s.streams {
 		n += b.bytes.Load()
@@ -166,7 +166,7 @@ func (s *Streams) Written() (n uint64) {
 	return n
 }
 
-// StreamStats are the counters of the streams, by number, where there are several.
+// StreamStats are the counters of the streams, by number, if there are several.
 type StreamStats struct {
 	Streams map[string]StreamCounters `count:"output_stream_"`
 }
@@ -174,9 +174,9 @@ type StreamStats struct {
 // StreamCounters are the counters of one stream.
 type StreamCounters struct {
 	MEPs      uint64        `count:"meps" help:"MEPs given to an output stream, by its number"`
-	Events    uint64        `count:"events" help:"events given to it"`
-	Bytes     uint64        `count:"bytes" unit:"bytes" help:"bytes of those MEPs"`
-	WriteTime time.Duration `count:"us" help:"time in it"`
+	Events    uint64        `count:"events" help:"events given to an output stream, by its number"`
+	Bytes     uint64        `count:"bytes" unit:"bytes" help:"bytes of MEPs given to an output stream, by its number"`
+	WriteTime time.Duration `count:"us" help:"time in an output stream, by its number"`
 }
 
 // Stats reads the counters, from any goroutine.

@@ -60,7 +60,7 @@ type FrontendNamer interface {
 // Stats are the counters of a Feed. A counter that a carrier does not have stays 0.
 type Stats struct {
 	Fragments         uint64 `help:"fragments received"`
-	Bytes             uint64 `unit:"bytes" help:"bytes of data in them"`
+	Bytes             uint64 `unit:"bytes" help:"bytes of data in received fragments"`
 	DroppedByFrontend uint64 `count:"dropped" help:"fragments that the front-end says it has dropped, since there was no room"`
 	RefusedMessages   uint64 `count:"refused" help:"messages, segments or fragments refused: they break the format or a limit"`
 	LostFragments     uint64 `count:"lost" help:"fragments of which a part did not come in time"`
