@@ -11,75 +11,75 @@ import (
 	"ringlet/event/selection"
 )
 
-// How an event gets to a viewer:
+// The way of an event to a viewer:
 //
-//	1 IsDue (the builder unit's finisher)  no viewer is due yet: Skip
-//	2 Offer (the builder unit's finisher)  reads the MEP; each viewer's picker names events; each is copied once for all
-//	                                       viewers, and put into the queues that have space
+//	1 IsDue (the builder unit's finisher)  false before the time of the next event for any viewer: Skip
+//	2 Offer (the builder unit's finisher)  parses the MEP; each viewer's picker selects events; each is copied once for
+//	                                       all viewers, and goes into the queues that have room
 //	3 AppendEvents (a viewer's goroutine)  empties the queue
 //
-// The MEP belongs to the builder unit, and the tap does not read it after Offer. A copied event never changes.
+// The builder unit owns the MEP, which is not read after Offer. No goroutine changes an event once it is copied.
 
 // Bounds.
 const (
-	// maxViewers of one builder unit bounds what the viewers cost together.
+	// maxViewers is how many viewers one builder unit may have, which bounds what they cost together.
 	maxViewers = 256
-	// maxQueuedEvents and maxQueuedBytes bound one viewer's queue: more than a viewer that reads ten times a second lets
-	// wait at the highest rate of a selection.
+	// maxQueuedEvents and maxQueuedBytes bound what waits for one viewer: more than waits for a viewer that takes events
+	// ten times a second at the highest rate of a selection.
 	maxQueuedEvents = 4096
 	maxQueuedBytes  = 16 << 20
-	// fragmentOverhead is about what a fragment takes in a queue beside its data, in bytes.
+	// fragmentOverhead is about how many bytes a fragment takes in a queue besides its data.
 	fragmentOverhead = 48
 )
 
-// Tap is where viewers look at built events. A nil Tap never has viewers.
+// Tap shows built events to viewers. A nil Tap never has viewers.
 type Tap struct {
 	// atomic
-	viewers atomic.Pointer[[]*Viewer] // nil: no viewers. The slice never changes
+	viewers atomic.Pointer[[]*Viewer] // nil: there are none. The slice is never changed, only replaced
 	counters
-	builtEvents atomic.Uint64 // events that were built while there were viewers
-	nextDue     atomic.Int64  // ns since began: before this, no viewer is due for an event
+	builtEvents atomic.Uint64 // events built while there were viewers
+	nextDue     atomic.Int64  // ns since began: no viewer may be shown an event before
 
 	began time.Time // immutable
 
 	offerMu sync.Mutex // guards the fields below, the pickers of viewers, and changes of viewers
 	packet  selection.Packet
-	copies  []copiedEvent // events of the present MEP, for all viewers
+	copies  []copiedEvent // of the events of this MEP, for all viewers
 }
 
-// copiedEvent is an event of the MEP that is being offered, by its index.
+// copiedEvent is the copy of one event of the offered MEP.
 type copiedEvent struct {
 	index   int
 	hasData bool
 	event   selection.Event
 }
 
-// counters are those of a Tap, and of one Viewer.
+// counters are the counters of a Tap, or of one Viewer.
 type counters struct{ queued, dropped, unreadable atomic.Uint64 }
 
 // Stats are the counters of a Tap.
 type Stats struct {
 	Viewers        int    `kind:"level" help:"viewers that look at built events now"`
-	ShownEvents    uint64 `count:"events" help:"built events that were shown to viewers, counted once for each viewer"`
+	ShownEvents    uint64 `count:"events" help:"built events that were shown to viewers, each to each"`
 	DroppedEvents  uint64 `count:"dropped" help:"built events that a viewer did not get since its queue was full"`
 	UnreadableMEPs uint64 `count:"unreadable" help:"MEPs that could not be read for viewers"`
 }
 
-// New makes a Tap without viewers.
+// New returns a Tap without viewers.
 func New() *Tap { return &Tap{began: time.Now()} }
 
-// HasViewers tells whether there are viewers. It costs one atomic load.
+// HasViewers says whether there are viewers. It costs one atomic load.
 func (t *Tap) HasViewers() bool { return t != nil && t.viewers.Load() != nil }
 
-// IsDue tells whether a viewer is due for an event at a time. If none is, the caller need not offer the MEP, but counts
-// it with Skip. It costs one atomic load.
+// IsDue says whether any viewer may be shown an event at a time. If not, the caller need not offer the MEP, but must
+// count it with Skip. It costs one atomic load, too.
 func (t *Tap) IsDue(now time.Time) bool { return int64(now.Sub(t.began)) >= t.nextDue.Load() }
 
 // Skip counts the events of a MEP that is not offered.
 func (t *Tap) Skip(events int) { t.builtEvents.Add(uint64(events)) }
 
-// Offer shows a built MEP to the viewers, at a time not after now. It does not wait for them, and does not read the
-// bytes after it returns; no other goroutine may write them meanwhile.
+// Offer shows a MEP that was built at or before now to the viewers. It does not wait for them. It does not read the
+// bytes after it has returned; until then they must not change.
 func (t *Tap) Offer(now time.Time, meta selection.Meta, mep []byte) {
 	if !t.HasViewers() {
 		return
@@ -110,13 +110,13 @@ func (t *Tap) Offer(now time.Time, meta selection.Meta, mep []byte) {
 		due = min(due, v.picker.NextDue().Sub(t.began))
 	}
 	t.nextDue.Store(int64(due))
-	clear(t.copies) // the viewers own these events now
+	clear(t.copies) // from now on only the viewers have them
 	t.copies = t.copies[:0]
 }
 
 // enqueue puts event i into a viewer's queue, or drops it.
 func (t *Tap) enqueue(v *Viewer, i int) {
-	if len(v.queue) == cap(v.queue) || v.bytes.Load() >= maxQueuedBytes { // not worth the copy
+	if len(v.queue) == cap(v.queue) || v.bytes.Load() >= maxQueuedBytes { // it would be dropped after the copy
 		t.countDropped(v)
 		return
 	}
@@ -142,7 +142,7 @@ func (t *Tap) countDropped(v *Viewer) {
 	v.dropped.Add(1)
 }
 
-// copyEvent copies event i of the MEP, once for all viewers that want it.
+// copyEvent returns the copy of event i of the MEP, which it makes once for all viewers.
 func (t *Tap) copyEvent(i int, data bool) selection.Event {
 	k := slices.IndexFunc(t.copies, func(c copiedEvent) bool { return c.index == i && (c.hasData || !data) })
 	if k < 0 {
@@ -152,7 +152,7 @@ func (t *Tap) copyEvent(i int, data bool) selection.Event {
 	return t.copies[k].event
 }
 
-// eventBytes is how many bytes an event takes in a queue.
+// eventBytes returns how many bytes an event takes in a queue.
 func eventBytes(e *selection.Event) int64 {
 	n := len(e.Fragments) * fragmentOverhead
 	for i := range e.Fragments {
@@ -161,7 +161,7 @@ func eventBytes(e *selection.Event) int64 {
 	return int64(n)
 }
 
-// Stats are the counters so far, all 0 for a nil Tap.
+// Stats returns the counters so far. Those of a nil Tap are 0.
 func (t *Tap) Stats() Stats {
 	if t == nil {
 		return Stats{}
@@ -173,7 +173,7 @@ func (t *Tap) Stats() Stats {
 	return s
 }
 
-// tooManyViewersError says that the builder unit has as many viewers as it may have.
+// tooManyViewersError says that there are maxViewers viewers already.
 type tooManyViewersError struct{ Viewers int }
 
 func (e *tooManyViewersError) Error() string {

@@ -9,12 +9,12 @@ import (
 	"ringlet/event/selection"
 )
 
-// Viewer is one viewer of a Tap. Only one goroutine at a time may call AppendEvents.
+// Viewer is one viewer of a Tap. One goroutine at a time calls AppendEvents.
 type Viewer struct {
 	// immutable after View
 	tap         *Tap
 	selection   selection.Selection
-	builtBefore uint64 // events that had been built when the viewer came
+	builtBefore uint64 // events built before it was opened
 	queue       chan selection.Event
 
 	picker selection.Picker // guarded by tap.offerMu
@@ -22,7 +22,7 @@ type Viewer struct {
 	// atomic
 	counters
 	picked, skipped atomic.Uint64
-	bytes           atomic.Int64 // of the queue
+	bytes           atomic.Int64 // of the events in the queue
 
 	closing sync.Once
 }
@@ -51,7 +51,7 @@ func (t *Tap) OpenViewer(sel selection.Selection, now time.Time) (*Viewer, error
 	return v, nil
 }
 
-// Close removes the viewer and drops its queue. A second Close does nothing.
+// Close removes the viewer and discards its queue. A second Close does nothing.
 func (v *Viewer) Close() {
 	v.closing.Do(func() {
 		t := v.tap
@@ -66,8 +66,8 @@ func (v *Viewer) Close() {
 	})
 }
 
-// AppendEvents appends events of the queue to a slice, without waiting: about bytes bytes at most, but one event at
-// least if there is one.
+// AppendEvents appends events of the queue to a slice, without waiting for any: about so many bytes at most, but at
+// least one event if there is one.
 func (v *Viewer) AppendEvents(into []selection.Event, bytes int) []selection.Event {
 	for n := 0; n < bytes; {
 		select {
@@ -83,11 +83,11 @@ func (v *Viewer) AppendEvents(into []selection.Event, bytes int) []selection.Eve
 	return into
 }
 
-// Counts are what became of events for one viewer, since it came.
+// Counts says what happened to the events since the viewer was opened.
 type Counts struct {
 	selection.Counts
-	Events     uint64 // built
-	Dropped    uint64 // picked, but the queue was full
+	Events     uint64 // events that were built
+	Dropped    uint64 // events that were selected and had no room in the queue
 	Unreadable uint64 // MEPs that could not be read
 }
 
