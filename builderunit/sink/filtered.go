@@ -18,7 +18,7 @@ import (
 // A filter that cannot keep up keeps all jobs busy, so Write waits, and the builder unit holds or discards the MEPs
 // that wait for a sink.
 //
-// A MEP whose region of interest is judged first (docs/design/059-regions-of-interest.md):
+// A MEP whose region of interest is judged first (docs/design/053-filters.md):
 //
 //	1 Judge   (sequential: the builder unit)  copies the region into a job
 //	2 finish  (under mu)                      passes the verdicts to the client; a rejected MEP ends here

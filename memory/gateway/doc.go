@@ -1,6 +1,6 @@
 // Package gateway lets a process that is not Ringlet's use remote memory: a client fills a ring of descriptors in
 // shared memory, and this package carries them out as transactions of a memory.Space. The layout, which clients/c and
-// clients/python implement, is docs/format/door.md; the reasons are in docs/design/060-memory-gateway.md.
+// clients/python implement, is docs/format/door.md; the reasons are in docs/design/055-remote-memory.md.
 //
 // It implements the protected user-level transfers of SCI-bridge §II.A and the request queue of the card of
 // NIC-crossbar §3.1.3: 1,024 entries of up to 4 kB or a list, several started by one store, a word written when each is

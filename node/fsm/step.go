@@ -288,22 +288,20 @@ func (m machine) setFlags(s Status, in input) (Status, []action) {
 	return s, []action{{Kind: actionPublish}}
 }
 
-// Transition is a row of the table: Command takes the component from one of
-// From through Via to To.
+// Transition is a row of the table: Command takes the component from one of From through Via to To.
 type Transition struct {
 	Command Command
 	From    []State
 	Via     State
 	To      State
 	Timeout time.Duration // default; see Timeouts
-	Forced  bool          // the time-out leads to To by force; else to Error
+	Forced  bool          // on time-out the component goes to To by force; else to Error
 }
 
-// transitions is the whole machine. The time-outs: long enough for a busy
-// machine, short enough that a run in which a node died (the link notices that
-// within seconds) is stopped on all others within the 10 s that a run has to end then, which leaves stop half of it.
-// Load and configure may pin and prefault GiBs of slots (about 1 s per GiB on a VM of two cores) and configure also
-// connects.
+// transitions is the whole machine. The time-outs are long enough for a busy machine, and short enough that, if a node
+// dies (the link notices that within seconds), the run stops on all other nodes within the 10 s in which it must end;
+// stop gets half of that. Load and configure may pin and prefault GiBs of slots (about 1 s per GiB on a VM of two
+// cores), and configure also connects.
 var transitions = [...]Transition{
 	{Load, []State{Offline}, Loading, NotReady, 10 * time.Second, false},
 	{Configure, []State{NotReady}, Configuring, Ready, 30 * time.Second, false},
@@ -343,7 +341,7 @@ func transitionVia(via State) (Transition, bool) {
 	return Transition{}, false
 }
 
-// target is the stable state that a state is or leads to.
+// target is the stable state that s is or leads to.
 func (s State) target() State {
 	if t, ok := transitionVia(s); ok {
 		return t.To
@@ -355,11 +353,11 @@ func (s State) target() State {
 type Effect uint8
 
 const (
-	// CommandRefused is a command that is forbidden in the state.
+	// CommandRefused: the command is forbidden in the state.
 	CommandRefused Effect = iota
-	// CommandAccepted is a command whose target is reached or under way: nothing is to be done.
+	// CommandAccepted: the target of the command is reached or under way, so there is nothing to do.
 	CommandAccepted
-	// TransitionBegun is a command whose transition begins.
+	// TransitionBegun: the transition of the command begins.
 	TransitionBegun
 )
 
@@ -382,8 +380,7 @@ func AllowedCommands(s State) []Command {
 	return slices.DeleteFunc(Commands(), func(c Command) bool { return EffectOf(s, c) == CommandRefused })
 }
 
-// Timeouts are the time-outs by command; a command that is not in it, or has no
-// positive one, keeps the default of the table.
+// Timeouts are the time-outs by command; a command without a positive time-out has the default of the table.
 type Timeouts map[Command]time.Duration
 
 // ForCommand returns the time-out in effect for a command.
@@ -395,7 +392,7 @@ func (t Timeouts) ForCommand(c Command) time.Duration {
 	return row.Timeout
 }
 
-// WithMinimum is t where no command has less time than d; 0 changes nothing.
+// WithMinimum returns t with at least d for every command; 0 changes nothing.
 func (t Timeouts) WithMinimum(d time.Duration) Timeouts {
 	out := make(Timeouts, len(transitions))
 	for _, c := range Commands() {
@@ -404,11 +401,11 @@ func (t Timeouts) WithMinimum(d time.Duration) Timeouts {
 	return out
 }
 
-// markdown prints the table of transitions and the effect of every command in
-// every state, as docs/design/004-component-states.md shows them.
+// markdown prints the table of transitions and the effect of every command in every state, as in
+// docs/design/004-component-states.md.
 func markdown() string { return Timeouts(nil).Markdown() }
 
-// Markdown is that table with these time-outs.
+// Markdown prints that table with the time-outs t.
 func (t Timeouts) Markdown() string {
 	var b strings.Builder
 	b.WriteString("| command | from | through | to | time-out | when it strikes |\n|---|---|---|---|---|---|\n")

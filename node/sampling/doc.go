@@ -1,7 +1,7 @@
 // Package sampling decides when counters are read, and keeps the samples until its caller drains them.
 //
 // It stands for NIC-crossbar §3.1.4: bandwidth sampled at an interval, 2,048 samples. It is a core: the caller passes
-// times and gets rows for values. The node has the clock and the counters (docs/design/058-sampling.md).
+// times and gets rows for values. The node has the clock and the counters (docs/design/029-figures.md).
 //
 // # What the caller must do, in order
 //
