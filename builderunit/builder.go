@@ -2,17 +2,17 @@ package builderunit
 
 // Pipeline of a MEP, with the goroutine of each stage:
 //
-//	1 Announce    (parallel: a link's receiver each)    sizes into the assembler, under mu
-//	2 request     (the receiver that brought the last)  windows granted and sent to the readout units, as many as Pull
-//	                                                    lets, under mu
-//	3 PlacedMany  (parallel: receivers)                 many notices a call under mu, the next parts asked for; what is
-//	                                                    whole joins the batch
-//	4 decide      (sequential: finisher)                of a region of interest: revoked, verified, Decide; then on with
-//	                                                    2, or over (region.go)
-//	5 finish      (sequential: finisher)                of each MEP of a batch: grants revoked, verified, header
-//	                                                    written, sink
-//	6 release     (sequential: finisher)                of the batch: slots free under mu, reported to the scheduler
-//	                                                    (outcomes.go)
+//	1 HandleAnnounce (parallel: a link's receiver each)  enters the sizes into the assembler, under mu
+//	2 request     (the receiver of the last sizes)      grants windows and sends them to the readout units, as many as
+//	                                                    Pull allows, under mu
+//	3 PlacedMany  (parallel: receivers)                 applies many placements a call, under mu, and requests the next
+//	                                                    parts; complete MEPs and regions join the batch
+//	4 decide      (sequential: finisher)                for a region of interest: revokes, verifies, calls Decide; then
+//	                                                    2, or the MEP is given up (region.go)
+//	5 finish      (sequential: finisher)                for each MEP of a batch: revokes grants, verifies, writes the
+//	                                                    header, hands the MEP to the sink
+//	6 release     (sequential: finisher)                frees the slots of the batch under mu, and reports the MEPs to
+//	                                                    the scheduler (outcomes.go)
 //
 // With pre-granted windows a readout unit gets its windows once, by AnswerWindowRequest: there are no stages 1, 2 and
 // 4, and no window to revoke. A MEP that the sink has no time for leaves after stage 3, if MaxWaitingMEPs is set

@@ -42,7 +42,7 @@ type Config struct {
 	Identity     *certs.Identity
 	GossipKey    []byte // of the gossip
 	Roles        cluster.Roles
-	Allowlist    *Allowlist // what configurations may use of this host; nil: everything
+	Allowlist    *Allowlist // what configurations may use on this host; nil: everything
 	Version      string
 	GossipTiming cluster.Timing // zero: cluster.TimingFor
 	Ports        Ports

@@ -625,7 +625,7 @@ const burstsPerBU = 64
 // burstPool is the pure core of the writes under way: which bursts have no outcome yet, and which MEPs they need. It
 // does no I/O and takes no locks; its owner calls it under a lock.
 //
-//	open ─► add … ─► (write) ─► complete ─► lowestNeeded: what is below may go
+//	open ─► add … ─► (write) ─► complete ─► lowestNeeded: buffers below may be freed
 type burstPool struct {
 	all           []*burst
 	free          []*burst // the last used on top, whose memory is in the cache

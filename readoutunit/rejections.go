@@ -16,7 +16,7 @@ type RejectionPolicy struct {
 // Rejections is the pure core of what a readout unit frees because of decisions: MEP after MEP, from the lowest one
 // that it holds on. It does no I/O and takes no locks; its owner calls it under a lock.
 //
-//	AddToken ─► (announced, perhaps written) ─► MarkRejected ─► Release: what is below may go
+//	AddToken ─► (announced, perhaps written) ─► MarkRejected ─► Release: parts below may be freed
 type Rejections struct {
 	rule     RejectionPolicy
 	meps     []rejectableMEP // MEP k at index k mod length; nil: no part is freed early

@@ -2,17 +2,17 @@ package readoutunit
 
 // Pipeline of an MFP, with the goroutine of each stage:
 //
-//	1 read      (sequential: reader)       source → retention buffers, many MEPs at a time, every byte written once;
-//	                                       the scheduler learns how far
-//	2 dispatch  (sequential: dispatcher)   tokens came; where windows are granted for each MEP, its sizes and CRCs to
-//	                                       the builder unit
-//	3 HandleGrant (parallel: receivers)    the window to write to, under mu
-//	4 conduct   (sequential: conductor)    in its phase, a burst: one write of many small parts, or one for each large,
-//	                                       from their buffers
-//	5 HandleCompletion (parallel: receivers)    the burst has its outcome; fence and barrier go on
-//	6 release   (sequential: dispatcher)   MEPs have their outcome everywhere: their buffers are free
-//	7 forward   (under mu)                 in a tag ring: a tag that this unit is done with goes on to the next, or
-//	                                       back to the scheduler
+//	1 read      (sequential: reader)       copies many MEPs at a time from the source into retention buffers, every
+//	                                       byte once; reports to the scheduler how far it has come
+//	2 dispatch  (sequential: dispatcher)   takes tokens; where windows are granted for each MEP, sends its sizes and CRCs
+//	                                       to the builder unit
+//	3 HandleGrant (parallel: receivers)    notes the window to write to, under mu
+//	4 conduct   (sequential: conductor)    in its phase, writes a burst from the buffers: one write of many small parts,
+//	                                       or one for each large part
+//	5 HandleCompletion (parallel: receivers)  notes the burst's outcome; fence and barrier go on
+//	6 release   (sequential: dispatcher)   frees the buffers of MEPs that have their outcome everywhere
+//	7 forward   (under mu)                 in a tag ring: passes a tag that this unit has finished with on to the next
+//	                                       unit, or back to the scheduler
 //
 // Each stage steps the core under mu, and carries out the actions. With pre-granted windows the dispatcher requests
 // them once, and there is no stage 3: per MEP the unit only takes its token and puts its part into a burst.

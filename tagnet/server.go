@@ -39,10 +39,10 @@ const DefaultResumeTimeout = 3 * time.Second
 // Pipeline, with the goroutine that runs each stage:
 //
 //  1. receive: one goroutine per stream decodes updates or feedback; gRPC allocates the message. (parallel)
-//  2. own: one goroutine gives what has come in since its last turn to the Core and carries out what is ready: it
-//     appends notices to the log and wakes the senders. Nothing is allocated per token. (sequential)
-//  3. send: one goroutine per stream takes what there is between its position and the end of the log into one message
-//     and hands it to gRPC. (parallel)
+//  2. own: one goroutine, the owner, passes all inputs since its last turn to the Core and carries out what is ready:
+//     it appends notices to the log and wakes the senders. Nothing is allocated per token. (sequential)
+//  3. send: one goroutine per stream makes one message of the notices between its position and the end of the log, and
+//     hands it to gRPC. (parallel)
 type Server struct {
 	// Immutable after newServer.
 

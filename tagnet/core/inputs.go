@@ -218,8 +218,7 @@ func (c Cut) end() uint64 { return c.FirstEvent + uint64(c.Events) }
 // cutter decides which events the MEPs have. It is a core without network, clock and goroutines. It knows the cuts of
 // the MEPs from the released watermark up to nextMEP, and cuts as many as its window has room for:
 //
-//	released ────── nextMEP ─────► released + window
-//	       cuts known      to be cut
+//	released ─── cuts known ─── nextMEP ─── to be cut ─── released + window
 type cutter struct {
 	packing            uint64
 	maxEvents          uint64 // events in all; 0: no limit

@@ -60,7 +60,6 @@ const (
 //	include ─► wanted
 //	the unit attaches with a new session ─► included: its snapshot names the cycle and the MEP of the rejoin
 //	every builder unit has acknowledged the rejoin ─► new MEPs are issued
-//	every builder unit says that it goes by the rejoin ─► new MEPs are issued
 type readmission uint8
 
 const (
