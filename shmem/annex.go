@@ -5,34 +5,33 @@ import (
 	"encoding/binary"
 )
 
-// An annex is a second segment of a buffer: the writer lends parts of it to the readers instead of copying them into
-// the buffer. A lent entry holds only the offset and length of its data in the annex. docs/format/buffer.md draws it.
+// An annex is a second segment of a buffer: the writer lends parts of it to the readers, where they lie, in place of
+// copying them into the buffer. The entry then holds where its data are. docs/format/buffer.md has the layout.
 
-// LentEntrySize is the size of the place for a lent entry, bytes: u64 offset, u64 length.
+// LentEntrySize is the size of the place of an entry whose data lie in the annex: u64 offset, u64 length.
 const LentEntrySize = 16
 
-// lentBit in a header's stride says that the entry is lent.
+// lentBit in the stride of a header says that the entry holds where its data are.
 const lentBit = 1
 
 // WithAnnex has CreateWriter make a buffer that may lend parts of another segment of this process. Readers open that
-// segment with the buffer, so its name must exist as long as the buffer's.
+// segment with the buffer, so its name must be there as long as the buffer's.
 func WithAnnex(s *Segment) Option { return func(o *options) { o.annex = s } }
 
-// strideBytes is the distance from this header to the next, bytes.
+// strideBytes is the way from this header to the next, bytes.
 func (h header) strideBytes() uint64 { return uint64(h.stride &^ lentBit) }
 
-// isLent reports whether the entry's data lie in the annex.
+// isLent says that the data of the entry lie in the annex.
 func (h header) isLent() bool { return h.stride&lentBit != 0 }
 
-// lentEntry is the writer's record of an entry that it lent.
+// lentEntry is what the writer knows of an entry that it lent.
 type lentEntry struct {
-	pos    uint64 // of the header
-	offset int    // of the data, in the annex
+	pos    uint64 // of its header
+	offset int    // of its data, in the annex
 }
 
-// Lend makes n bytes of the annex, from offset, an entry of the given type in place p, which has LentEntrySize bytes.
-// The writer must not change these bytes until AwaitReturned returns the offset. Errors: errNotOutstanding,
-// errBadEntry, errClosed.
+// Lend makes n bytes of the annex, from offset, an entry of the given type, whose place p has LentEntrySize. The bytes
+// are the readers' until AwaitReturned gives the offset back. Errors: errNotOutstanding, errBadEntry, errClosed.
 func (w *Writer) Lend(p Place, offset, n int, entryType uint32) error {
 	if w.closed {
 		return w.fail("lend to", errClosed)
@@ -40,8 +39,8 @@ func (w *Writer) Lend(p Place, offset, n int, entryType uint32) error {
 	return w.fail("lend to", w.core.lend(p, offset, n, entryType))
 }
 
-// AwaitReturned appends the offsets of lent data that every reader has acknowledged, each once, in the order of
-// lending. It waits until there is one. Errors as for Reserve; errNotOutstanding if no data are lent.
+// AwaitReturned appends the offsets of what was lent and no reader wants any more, each once, in the order of lending.
+// It waits for the first. Errors as for Reserve; errNotOutstanding where nothing is lent.
 func (w *Writer) AwaitReturned(ctx context.Context, dst []int) ([]int, error) {
 	if err := w.checkOpen(ctx); err != nil {
 		return dst, w.fail("take back from", err)
@@ -79,10 +78,10 @@ func (w *writerCore) lend(p Place, offset, n int, kind uint32) error {
 	return nil
 }
 
-// collectReturned appends the offsets of data whose entries lie below the floor. Places may be committed in another
-// order than they were reserved, so it looks at all entries.
+// collectReturned appends the offsets of what is lent below the floor. Places may be committed in another order than
+// they were handed out, so it looks at all.
 func (w *writerCore) collectReturned(dst []int) ([]int, error) {
-	need := uint64(0) // the end of the first lent entry's header
+	need := uint64(0) // over the first that was lent
 	for i, l := range w.lent {
 		if i == 0 || l.pos < need {
 			need = l.pos + 1
@@ -103,7 +102,8 @@ func (w *writerCore) collectReturned(dst []int) ([]int, error) {
 	return dst, nil
 }
 
-// lentBytes returns the data of a lent entry. It reads offset and length once, and returns only bytes inside the annex.
+// lentBytes is the data of an entry that holds where they are. The entry is read once, and believed only so far as it
+// lies in the annex.
 func (r *ringBuffer) lentBytes(pos uint64, h header) ([]byte, error) {
 	if h.length != LentEntrySize {
 		return nil, r.corruptAtError(pos, "length", uint64(h.length), "an entry of the annex has 16 bytes")
@@ -120,7 +120,7 @@ func (r *ringBuffer) lentBytes(pos uint64, h header) ([]byte, error) {
 	return r.annex[offset : offset+n : offset+n], nil
 }
 
-// entryBytes returns the data of the entry whose checked header is at pos; nil for a pad.
+// entryBytes is the data of the entry whose checked header is at pos; nil for a pad.
 func (r *ringBuffer) entryBytes(pos uint64, h header) ([]byte, error) {
 	switch {
 	case h.kind == padType:
@@ -131,9 +131,9 @@ func (r *ringBuffer) entryBytes(pos uint64, h header) ([]byte, error) {
 	return r.dataAt(pos, uint64(h.length)), nil
 }
 
-// annexName is the annex's name in the header; empty if there is none.
+// annexName is the name of the annex, as the header has it; empty where there is none.
 func (r *ringBuffer) annexName() string {
-	name := r.bufferWords.annex // copied once: another process may change it
+	name := r.bufferWords.annex // read once
 	for i, c := range name {
 		if c == 0 {
 			return string(name[:i])
@@ -142,9 +142,9 @@ func (r *ringBuffer) annexName() string {
 	return string(name[:])
 }
 
-// openAnnex maps the annex of an opened buffer; it returns nil if there is none.
+// openAnnex maps the annex of a buffer that was opened, where there is one.
 func (r *ringBuffer) openAnnex(opts []Option) (*Segment, error) {
-	size := r.format.annex // loaded once: another process may change it
+	size := r.format.annex // read once
 	if size == 0 {
 		return nil, nil
 	}
@@ -159,7 +159,7 @@ func (r *ringBuffer) openAnnex(opts []Option) (*Segment, error) {
 			Segment: r.name,
 			What:    "size of the annex",
 			Value:   size,
-			Reason:  "the segment of its name has another size",
+			Reason:  "not that of the segment of its name",
 		}
 	}
 	return seg, nil

@@ -55,7 +55,7 @@ type bufferFormat struct {
 // lineRest fills a cache line behind a word: words that different processes write are in different cache lines.
 type lineRest [64 - 8]byte
 
-// bufferWords is the header of a buffer's segment, as docs/format/buffer.md draws it.
+// bufferWords is the header of a buffer's segment, as docs/format/buffer.md lists it.
 type bufferWords struct {
 	format bufferFormat
 	_      [64 - unsafe.Sizeof(bufferFormat{})]byte

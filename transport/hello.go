@@ -9,7 +9,7 @@ import (
 	"ringlet/transport/link"
 )
 
-// helloSize is the length of a hello without its extension, bytes; docs/format/wire.md draws it.
+// helloSize is the length of a hello without its extension, bytes; docs/format/wire.md lists it.
 const helloSize = 24
 
 // maxExtension is the longest addition of a carrier to a hello, bytes.

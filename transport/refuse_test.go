@@ -13,7 +13,7 @@ import (
 	"ringlet/transport/simnet"
 )
 
-// sayHello is a hello of version 5 in view 7, as docs/format/wire.md draws it.
+// sayHello is a hello of version 5 in view 7, as docs/format/wire.md lists it.
 func sayHello() []byte {
 	return []byte{
 		'R', 'N', 'G', 'L', 5, 2, 0, 0,

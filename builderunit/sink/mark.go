@@ -7,20 +7,20 @@ import (
 	"ringlet/event"
 )
 
-// Entries of a Buffer, as other programs read them (docs/format/buffer.md).
+// Entries that Buffer writes, and other programs read (docs/format/buffer.md).
 const (
-	// entryTypeMEP is one whole MEP (docs/format/mep.md), followed by its mark.
+	// entryTypeMEP is one whole MEP (docs/format/mep.md) with a mark behind it.
 	entryTypeMEP = uint32(event.MEPMagic)
-	// entryTypeSuperseded is a mark alone: this builder unit handed out the MEP in that attempt, and another builder unit
-	// delivers it. A reader that has the MEP must discard it.
+	// entryTypeSuperseded is a mark alone: the MEP that it names was handed out by this builder unit in that attempt, and
+	// another builder unit delivers it. Who has it must let it go.
 	entryTypeSuperseded = uint32(0x50555352) // "RSUP" in memory
 	// markBytes is the size of a mark.
 	markBytes = LendMargin
 )
 
-// encodeMark writes a mark of markBytes bytes, which says which MEP an entry is. By it a reader of several builder
-// units takes each MEP once: of several attempts the highest counts. Little-endian: u64 MEP, u64 first event, u32
-// events, u32 attempt, u32 run, u32 0.
+// encodeMark writes into markBytes bytes which MEP an entry is, so that a consumer of several builder units takes each
+// MEP once: of several attempts the highest counts. Little-endian: u64 MEP, u64 first event, u32 events, u32 attempt,
+// u32 run, u32 0.
 func encodeMark(b []byte, m Meta) {
 	le := binary.LittleEndian
 	le.PutUint64(b, m.MEP)
@@ -31,30 +31,31 @@ func encodeMark(b []byte, m Meta) {
 	le.PutUint32(b[28:], 0)
 }
 
-// Entry is a parsed entry of a buffer.
+// Entry is what one entry of a buffer says.
 type Entry struct {
 	MEP        uint64 // number of the MEP
 	FirstEvent uint64
 	Events     uint32
-	Attempt    uint32 // how often a builder unit was given the MEP, from 1
+	Attempt    uint32 // how often the MEP has been given to a builder unit, from 1
 	Run        uint32
 	Superseded bool   // the MEP in that attempt does not count: another builder unit delivers it
-	Packet     []byte // the MEP; nil if it is superseded
+	Packet     []byte // the MEP; nil of one that is superseded
 }
 
-// EntryError says that no builder unit writes such an entry.
+// EntryError says that an entry is not what a builder unit writes.
 type EntryError struct {
 	Type  uint32
 	Bytes int
 	Why   string // a clause
 }
 
+// Error is a sentence.
 func (e *EntryError) Error() string {
 	return fmt.Sprintf("an entry of type 0x%X with %d bytes is not of a builder unit: %s", e.Type, e.Bytes, e.Why)
 }
 
-// ParseEntry parses the data of an entry of a type. The Entry points into data. ParseEntry does not check the MEP. The
-// error is an *EntryError.
+// ParseEntry reads the data of an entry of a type. It views data and copies nothing. The MEP itself is not looked at.
+// The error is an *EntryError.
 //
 // Source: docs/format/buffer.md, "What a builder unit writes".
 func ParseEntry(kind uint32, data []byte) (Entry, error) {

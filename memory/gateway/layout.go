@@ -8,7 +8,7 @@ import (
 	"ringlet/shmem"
 )
 
-// The layout of a gateway, as docs/format/door.md draws it.
+// The layout of a gateway, as docs/format/door.md lists it.
 const (
 	magic   = "RNGLMEMD"
 	version = 1

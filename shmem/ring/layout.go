@@ -87,7 +87,7 @@ type lineRest [64 - 8]byte
 // mark holds the number of the event after the record that ends at position.
 type mark struct{ position, nextEvent atomic.Uint64 }
 
-// words is the header of a ring, as docs/format/ring.md draws it.
+// words is the header of a ring, as docs/format/ring.md lists it.
 type words struct {
 	magic         uint64
 	use           Use

@@ -21,7 +21,7 @@ const (
 	kindFragment   = 3 // a fragment of a numbered datagram
 )
 
-// Frame types. docs/format/wire.md draws them.
+// Frame types. docs/format/wire.md lists them.
 const (
 	framePad     = 0
 	frameWrite   = 1

@@ -6,38 +6,38 @@ import (
 	"encoding/binary"
 )
 
-// Packets between two nodes on the socket of a QUIC connection that are not of QUIC. docs/format/wire.md draws them. A
-// packet that the path does not carry travels in halves; the peer reassembles them before quic-go sees the packet.
+// What goes between two nodes beside the packets of a QUIC connection, on its socket. docs/format/wire.md lists it. A
+// packet that the path does not carry travels in halves, which the peer puts together before quic-go sees it.
 
-// Kinds, in the first byte of a packet. Its two highest bits are zero, unlike in any packet of QUIC (RFC 9443).
+// Kinds, as the first byte of a packet. The two highest bits are zero, which no packet of QUIC has (RFC 9443).
 const (
 	kindFirstHalf  = 0x20 // first half of a packet
 	kindSecondHalf = 0x21 // second half
-	kindProbe      = 0x22 // asks whether a packet of this size arrives
-	kindAnswer     = 0x23 // says that the probe has arrived
+	kindProbe      = 0x22 // does a packet of this size arrive?
+	kindAnswer     = 0x23 // it does
 
 	pathKinds = 4
 )
 
-// Bytes of the header that all kinds begin with, and of the authentication tag at their end.
+// Bytes: what all of them begin with, and the seal that all end with.
 const (
 	pathHeaderSize = 20
 	pathTagSize    = 16
 	pathOverhead   = pathHeaderSize + pathTagSize
 )
 
-// isPathPacket reports whether a packet claims to be of one of these kinds.
+// isPathPacket reports whether a packet is one of these, or pretends to be.
 func isPathPacket(b []byte) bool { return len(b) > 0 && b[0]&0xC0 == 0 }
 
-// pathHeader is the header of all kinds.
+// pathHeader is what they begin with.
 type pathHeader struct {
 	kind   byte
 	length int    // bytes: of the whole packet, or of the probe
-	number uint64 // of the packet in halves, or of the round of probes
-	token  uint64 // identifies connection and direction
+	number uint64 // of the packet that was cut, or of the round of probes
+	token  uint64 // of the connection and direction
 }
 
-// parse reads the header of a packet, and reports whether the packet has the length that its header demands.
+// parse reads the header of a packet and holds the packet's length against it.
 func (h *pathHeader) parse(b []byte) bool {
 	if len(b) < pathOverhead || b[0]-kindFirstHalf >= pathKinds {
 		return false
@@ -49,8 +49,8 @@ func (h *pathHeader) parse(b []byte) bool {
 	return h.length >= minPacketSize && h.length <= maxPacketSize && len(b) == h.size()
 }
 
-// size is the length of the packet with this header. The second half of an odd packet has a byte of padding, so that
-// both leave in one system call.
+// size is that of the packet with the header. The second half of an odd packet ends with a byte that means nothing, so
+// that both leave in one system call.
 func (h *pathHeader) size() int {
 	switch h.kind {
 	case kindProbe:
@@ -61,11 +61,11 @@ func (h *pathHeader) size() int {
 	return pathOverhead + (h.length+1)/2
 }
 
-// pathKeyMaterial is the number of bytes of key material in a pathKey.
+// pathKeyMaterial is how many bytes of the TLS session make a pathKey.
 const pathKeyMaterial = 8 + 16
 
-// pathKey authenticates the packets of one direction of a connection, so that no third party can confirm probes or
-// forge halves. It encrypts nothing: halves are pieces of packets that QUIC has encrypted.
+// pathKey seals what goes in one direction of a connection, so that nobody else can say that a probe has arrived, or
+// slip in a half. It hides nothing: halves are of packets that QUIC has encrypted.
 type pathKey struct {
 	token uint64
 	aead  cipher.AEAD
@@ -81,8 +81,8 @@ func newPathKey(material []byte) (pathKey, error) {
 	return k, err
 }
 
-// seal makes a packet of a header and a body in the h.size() bytes of b. The first 12 bytes are the nonce, so they must
-// never repeat with other content: a half has a number of its own, and packets with other nonces have no body.
+// seal makes a packet of a header and what follows it, in the h.size() bytes of b. The first 12 bytes, the nonce, stand
+// for one content only: numbers of halves are used once, and what else there is has none.
 func (k *pathKey) seal(b []byte, h pathHeader, body []byte) {
 	b[0], b[1] = h.kind, 0
 	binary.LittleEndian.PutUint16(b[2:], uint16(h.length))
@@ -93,17 +93,17 @@ func (k *pathKey) seal(b []byte, h pathHeader, body []byte) {
 	k.aead.Seal(b[:end], b[:12], nil, b[:end])
 }
 
-// isAuthentic reports whether a packet that parses was sealed with the key.
+// isAuthentic reports whether a packet that parses was made with the key.
 func (k *pathKey) isAuthentic(b []byte) bool {
 	end := len(b) - pathTagSize
 	_, err := k.aead.Open(nil, b[:12], b[end:], b[:end])
 	return err == nil
 }
 
-// maxReassemblies is how many packets may wait for their other half. Both leave at once, and few packets are reordered.
+// maxReassemblies is how many packets may wait for a half. Both leave at once; a queue reorders few.
 const maxReassemblies = 64
 
-// reassembly is a packet of which one half has arrived.
+// reassembly is a packet of which halves have come.
 type reassembly struct {
 	number         uint64
 	packetLength   int
@@ -111,8 +111,8 @@ type reassembly struct {
 	buf            []byte
 }
 
-// reassemble adds a half. It returns the packet when both halves are there, and how many halves were dropped: if two
-// packets need the same place, the older one's. The packet is valid until maxReassemblies others have arrived.
+// reassemble puts a half to its other one. It returns the packet when both are there, and how many halves were given
+// up: that of another packet, or this one, if it is the older. The packet is valid until as many others have come.
 func reassemble(pending *[maxReassemblies]reassembly, h *pathHeader, b []byte) (packet []byte, lost int) {
 	j := &pending[h.number%maxReassemblies]
 	if j.receivedHalves != 0 && (j.number != h.number || j.packetLength != h.length) {
