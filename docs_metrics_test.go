@@ -43,16 +43,20 @@ func generated(t *testing.T, doc string, tables map[string]string) {
 	}
 }
 
-// metricsList has a line for each metric: its name, its kind and labels, and what it means.
+// metricsList has a line for each metric: its name with its labels, its kind where the name does not tell it, and what
+// it means.
 func metricsList(all []metrics.Metric) string {
 	var b strings.Builder
 	for i := range all {
 		m := &all[i]
-		kind := m.Kind
+		name := "`" + m.Name + "`"
 		if len(m.Labels) > 0 {
-			kind += "; " + strings.Join(m.Labels, ", ")
+			name = "`" + m.Name + "{" + strings.Join(m.Labels, ",") + "}`"
 		}
-		fmt.Fprintf(&b, "- `%s` (%s): %s\n", m.Name, kind, m.Help)
+		if m.Kind != "gauge" && (m.Kind != "counter" || !strings.HasSuffix(m.Name, "_total")) {
+			name += " (" + m.Kind + ")"
+		}
+		fmt.Fprintf(&b, "- %s: %s\n", name, m.Help)
 	}
 	return b.String()
 }

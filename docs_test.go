@@ -7,10 +7,12 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -128,25 +130,23 @@ func TestManualGivesTrueRanges(t *testing.T) {
 	}
 }
 
-// allowed says what a setting may be.
+// allowed says what a setting may be, where neither its help nor the introduction of the list does: a text may be what
+// the help says, a number 0 or more.
 func allowed(s setting) string {
 	if words, ok := s.tag.Lookup("enum"); ok {
 		return strings.ReplaceAll(strings.Trim(config.ExpandVars(words), ","), ",", ", ")
 	}
-	what := map[string]string{"bool": "true, false", "time.Duration": "time", "config.Bytes": "size",
-		"config.Sets": "sets", "config.Counts": "a number, or one for each", "string": "text"}[s.kind.String()]
 	switch r, ok := ranges[s.key]; {
-	case !ok:
-		return what
+	case !ok && s.kind.Kind() == reflect.Bool:
+		return "true, false"
 	case r[1] != "":
-		return strings.TrimSpace(what + " " + r[0] + " to " + r[1])
+		return r[0] + " to " + r[1]
 	case r[0] == "1ns":
-		return what + " above 0"
-	case s.kind.Kind() == reflect.Float64:
-		return "number, " + r[0] + " or more"
-	default:
-		return strings.TrimSpace(what + " " + r[0] + " or more")
+		return "above 0"
+	case ok && r[0] != "0" && r[0] != "0s":
+		return r[0] + " or more"
 	}
+	return ""
 }
 
 func settingsList() string {
@@ -158,8 +158,11 @@ func settingsList() string {
 			fmt.Fprintf(&b, "\n### %s\n\n", group)
 		}
 		help := strings.ReplaceAll(s.tag.Get("help"), "${enum}", strings.ReplaceAll(s.tag.Get("enum"), ",", ", "))
-		fmt.Fprintf(&b, "- `%s` (%s; %s): %s\n", s.key, cmp.Or(s.tag.Get("default"), "–"), allowed(s),
-			config.ExpandVars(help))
+		about := strings.Trim(s.tag.Get("default")+"; "+allowed(s), "; ")
+		if about != "" {
+			about = " (" + about + ")"
+		}
+		fmt.Fprintf(&b, "- `%s`%s: %s\n", s.key, about, config.ExpandVars(help))
 	}
 	return b.String()
 }
@@ -274,16 +277,28 @@ func kebab(s string) string {
 // are in --help alone.
 var listed = map[string]bool{"run": true, "control": true, "node": true, "ctl": true, "certs": true, "config": true}
 
+// flagsList has the flags of each command; those that a command before has in the same way are named alone.
 func flagsList(t *testing.T) string {
 	var b strings.Builder
+	first := map[string]string{}
 	for _, c := range commands(t) {
 		family, _, _ := strings.Cut(c.name, " ")
 		if len(c.flags) == 0 || !listed[family] {
 			continue
 		}
 		fmt.Fprintf(&b, "\n### ringlet %s\n\n", c.name)
+		same := map[string][]string{}
 		for _, f := range c.flags {
-			fmt.Fprintf(&b, "- %s\n", flagLine(&f))
+			line := flagLine(&f)
+			if of := first[line]; of != "" && of != c.name {
+				same[of] = append(same[of], "`--"+f.name+"`")
+				continue
+			}
+			first[line] = c.name
+			fmt.Fprintf(&b, "- %s\n", line)
+		}
+		for _, of := range slices.Sorted(maps.Keys(same)) {
+			fmt.Fprintf(&b, "- %s: as of `ringlet %s`\n", strings.Join(same[of], ", "), of)
 		}
 	}
 	return b.String()
