@@ -132,13 +132,19 @@ func TestManualGivesTrueRanges(t *testing.T) {
 
 // allowed says what a setting may be, where neither its help nor the introduction of the list does: a text may be what
 // the help says, a number 0 or more.
-func allowed(s setting) string {
-	if words, ok := s.tag.Lookup("enum"); ok {
-		return strings.ReplaceAll(strings.Trim(config.ExpandVars(words), ","), ",", ", ")
+func allowed(s setting, help string) string {
+	if all, ok := s.tag.Lookup("enum"); ok {
+		words := strings.Split(strings.Trim(config.ExpandVars(all), ","), ",")
+		for _, word := range words {
+			if !regexp.MustCompile(`(^|[ (])` + regexp.QuoteMeta(word) + `([ ,.:)]|$)`).MatchString(help) {
+				return strings.Join(words, ", ")
+			}
+		}
+		return ""
 	}
 	switch r, ok := ranges[s.key]; {
-	case !ok && s.kind.Kind() == reflect.Bool:
-		return "true, false"
+	case !ok && s.kind.Kind() == reflect.Bool && s.tag.Get("default") == "":
+		return "false"
 	case r[1] != "":
 		return r[0] + " to " + r[1]
 	case r[0] == "1ns":
@@ -157,12 +163,13 @@ func settingsList() string {
 			group = s.group
 			fmt.Fprintf(&b, "\n### %s\n\n", group)
 		}
-		help := strings.ReplaceAll(s.tag.Get("help"), "${enum}", strings.ReplaceAll(s.tag.Get("enum"), ",", ", "))
-		about := strings.Trim(s.tag.Get("default")+"; "+allowed(s), "; ")
+		help := config.ExpandVars(strings.ReplaceAll(s.tag.Get("help"), "${enum}",
+			strings.ReplaceAll(s.tag.Get("enum"), ",", ", ")))
+		about := strings.Trim(s.tag.Get("default")+"; "+allowed(s, help), "; ")
 		if about != "" {
 			about = " (" + about + ")"
 		}
-		fmt.Fprintf(&b, "- `%s`%s: %s\n", s.key, about, config.ExpandVars(help))
+		fmt.Fprintf(&b, "- `%s`%s: %s\n", s.key, about, help)
 	}
 	return b.String()
 }
