@@ -282,7 +282,7 @@ func kebab(s string) string {
 
 // listed are the commands whose flags the manual lists: those that make a run, and what they need. The flags of tools
 // are in --help alone.
-var listed = map[string]bool{"run": true, "control": true, "node": true, "ctl": true, "certs": true, "config": true}
+var listed = map[string]bool{"run": true, "control": true, "node": true, "certs": true}
 
 // flagsList has the flags of each command; those that a command before has in the same way are named alone.
 func flagsList(t *testing.T) string {
