@@ -174,8 +174,6 @@ func settingsList() string {
 	return b.String()
 }
 
-func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
-
 // A command of the program and the flags that it has beside the settings, read from its source.
 type command struct {
 	name  string
