@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// attackTally are what the summary says of a hostile run.
+// attackTally is the content of the summary of a hostile run.
 type attackTally struct {
 	attackCounts map[string]int
-	answers      map[string]map[string]int // what came back, by attack
+	answers      map[string]map[string]int // by attack: how often each outcome came back
 	verdict      string
 	safeText     string
 	memoryPeaks  []string
@@ -39,14 +39,14 @@ func (a *attackTally) write(line func(name, format string, args ...any)) {
 	line("memory", "at most, MiB: %s", strings.Join(a.memoryPeaks, ", "))
 }
 
-// sourceFragments are fragments of one source: which were found, and which were told to be safe.
+// sourceFragments are the fragments of one source that were found in the output.
 type sourceFragments struct {
 	found      []bool
 	duplicates uint64
 	wrong      uint64
 }
 
-// record notes a fragment of this number that was found.
+// record records a fragment that was found; right says whether its bytes are as sent.
 func (l *sourceFragments) record(number uint64, right bool) {
 	switch {
 	case !right || number >= uint64(len(l.found)):
@@ -58,7 +58,7 @@ func (l *sourceFragments) record(number uint64, right bool) {
 	}
 }
 
-// judgeAcked says what is missing of the fragments below acked, but for those that were given up.
+// judgeAcked counts the fragments below acked that were not given up, and reports those that are not in the output.
 func (l *sourceFragments) judgeAcked(who string, acked uint64,
 	givenUp func(uint64) bool) (safe uint64, problems []string) {
 	missing := uint64(0)
@@ -82,7 +82,7 @@ func (l *sourceFragments) judgeAcked(who string, acked uint64,
 	return safe, problems
 }
 
-// bytes draws so many.
+// bytes draws n random bytes.
 func (d *dice) bytes(n int) []byte {
 	out := make([]byte, n)
 	for i := range out {
@@ -91,5 +91,5 @@ func (d *dice) bytes(n int) []byte {
 	return out
 }
 
-// fork makes dice for somebody else.
+// fork makes dice for another goroutine.
 func (d *dice) fork() *dice { return &dice{rand.New(rand.NewPCG(d.Uint64(), d.Uint64()))} }

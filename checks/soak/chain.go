@@ -16,21 +16,21 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// The chain is a plan of its own: a detector's data, builder units, filters and a decision unit, without files. What it
-// asks is that each event has one decision, in order, whoever dies.
+// The chain is a plan of its own: a detector's data, builder units, filters and a decision unit, without files. It
+// checks that each event gets exactly one decision, in order, whichever process dies.
 
-// nowhere is the place of what is built and judged, and not kept.
+// nowhere: events are built and judged, but not written.
 const nowhere outputPlace = "nowhere"
 
-// chainShapes have the decision unit alone, and beside a builder unit.
+// chainShapes have the decision unit alone on its node, or with a builder unit.
 var chainShapes = []unitLayout{
 	{nodes: 5, rus: 2, bus: 2, decision: "n2"},
 	{nodes: 5, rus: 1, bus: 3, decision: "n1"},
 	{nodes: 4, rus: 2, bus: 2, decision: "n3"},
 }
 
-// chainKinds strike units whose loss the chain is to tolerate: builder units are expendable, and a decision unit comes
-// back.
+// chainKinds are faults that the chain must tolerate: builder units are expendable, and a decision unit is started
+// again.
 var chainKinds = []kind{
 	killBuilder, killBuilder, stopBuilder, termBuilder, exclude, killDecision, killDecision, stopDecision, killFilter,
 	killFilter,
@@ -63,7 +63,7 @@ func planChain(seed uint64, index int, env env) plannedRun {
 			k = killDecision
 		}
 		f := d.fault(k, s, r.Length)
-		if all := s.builders(); f.Node == all[0] { // the first one lives: a run without any cannot go on
+		if all := s.builders(); f.Node == all[0] { // spare the first one: a run needs one builder unit
 			f.Node = all[len(all)-1]
 		}
 		r.Faults = append(r.Faults, f)
@@ -72,8 +72,8 @@ func planChain(seed uint64, index int, env env) plannedRun {
 	return r
 }
 
-// drawChainSettings draws what such a run is loaded with. Data are prepared: the detector is simulated once, and sent
-// again.
+// drawChainSettings draws the settings of such a run. Data are prepared: the detector is simulated once, and the same
+// data are sent again and again.
 func (d *dice) drawChainSettings(s unitLayout, processes string) (set []string) {
 	add := func(name string, value any) { set = append(set, fmt.Sprintf("%s=%v", name, value)) }
 	d.addCommonSettings(s, add)
@@ -104,10 +104,10 @@ func (d *dice) drawChainSettings(s unitLayout, processes string) (set []string) 
 	return set
 }
 
-// decisionOrder is what a subscriber sees of the decisions of a run, as a pure core.
+// decisionOrder checks the order of the decisions that a subscriber receives. It is pure.
 type decisionOrder struct {
-	next          uint64 // event
-	newConnection bool   // the connection has given nothing yet
+	next          uint64 // next event
+	newConnection bool   // no decision has come over this connection yet
 
 	Seen     uint64 // decisions
 	Unseen   uint64 // events between two connections, and before the first
@@ -115,10 +115,10 @@ type decisionOrder struct {
 	Repeated uint64 // decisions on events that were decided before
 }
 
-// beginConnection says that what comes is of another connection.
+// beginConnection begins a new connection: a gap before its first decision is no error.
 func (o *decisionOrder) beginConnection() { o.newConnection = true }
 
-// record has the next decision.
+// record records the decision on an event.
 func (o *decisionOrder) record(event uint64) {
 	switch {
 	case event < o.next:
@@ -134,16 +134,16 @@ func (o *decisionOrder) record(event uint64) {
 	o.Seen++
 }
 
-// A subscriber reads the decisions of a run, and connects again where the decision unit comes back.
+// A subscriber reads the decisions of a run, and connects again when the decision unit is back.
 type subscriber struct {
 	addr     string
 	cancel   context.CancelFunc
 	done     chan struct{}
 	order    decisionOrder
-	parseErr error // bytes that are no decision
+	parseErr error // a malformed decision
 }
 
-// subscriberBuffer is enough for a second of decisions, so that who waits for a processor is not cut off.
+// subscriberBuffer holds a second of decisions: a subscriber that waits for a processor is then not disconnected.
 const subscriberBuffer = 8 << 20
 
 func subscribe(ctx context.Context, addr string) *subscriber {
@@ -162,7 +162,7 @@ func subscribe(ctx context.Context, addr string) *subscriber {
 	return s
 }
 
-// connection reads one to its end; there may be nobody who listens.
+// connection makes a connection and reads it to its end; it returns at once if the decision unit does not listen.
 func (s *subscriber) connection(ctx context.Context) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.addr)
 	if err != nil {
@@ -170,7 +170,7 @@ func (s *subscriber) connection(ctx context.Context) {
 	}
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	_ = conn.(*net.TCPConn).SetReadBuffer(subscriberBuffer) // a smaller one reads as well, and is cut off sooner
+	_ = conn.(*net.TCPConn).SetReadBuffer(subscriberBuffer) // with a smaller one it is disconnected sooner
 	s.order.beginConnection()
 	block := make([]byte, 4096*decision.ResultSize)
 	for had := 0; ; {
@@ -194,14 +194,14 @@ func (s *subscriber) connection(ctx context.Context) {
 	}
 }
 
-// end waits for what is on its way, and returns what there was.
+// end ends the subscriber, and returns what it has seen.
 func (s *subscriber) end() (decisionOrder, error) {
 	s.cancel()
 	<-s.done
 	return s.order, s.parseErr
 }
 
-// judgeOrder is what must hold of the decisions of a run that a subscriber saw.
+// judgeOrder checks the decisions of a trial that a subscriber has seen.
 func judgeOrder(t *trial, o decisionOrder, broken error) (problems []string) {
 	if broken != nil {
 		problems = append(problems, fmt.Sprintf("decisions: %v", broken))
@@ -221,7 +221,7 @@ func judgeOrder(t *trial, o decisionOrder, broken error) (problems []string) {
 		r, err := parseFigures(run)
 		d := r.Decisions
 		if err != nil || d == nil || d.Lost || d.First > 0 || len(t.Runs) > 1 {
-			continue // it has nothing to compare with, or judgeRecord complains
+			continue // nothing to compare with; judgeRecord reports the error
 		}
 		if reported := o.Seen + o.Unseen; reported != d.Decided {
 			problems = append(problems, fmt.Sprintf("run %d: it tells of %d decisions, and its subscriber of %d, the last %d",
@@ -231,7 +231,7 @@ func judgeOrder(t *trial, o decisionOrder, broken error) (problems []string) {
 	return problems
 }
 
-// filterScript is a filter of a user's own: it accepts each 25th event, and takes a place again when its run has ended.
+// filterScript is a user's filter: it accepts each 25th event, and takes a place again when its run has ended.
 const filterScript = `
 import sys
 from ringlet.filter import Filter
@@ -241,7 +241,7 @@ while True:
             (event.accept if event.number % 25 == 0 else event.reject)()
 `
 
-// outputSettings is where what is built goes, and decisions.
+// outputSettings are the settings for the output of events and decisions.
 func (c *cluster) outputSettings(r plannedRun) []string {
 	if r.Place == nowhere {
 		return []string{"output=discard:", "decision-output=tcp:" + c.decisionAddr}
@@ -249,7 +249,8 @@ func (c *cluster) outputSettings(r plannedRun) []string {
 	return []string{"output=" + c.path(string(r.Place)) + "/"}
 }
 
-// startConsumers starts the filters of a run and its subscriber. The function that it returns ends both, and judges.
+// startConsumers starts the filters of a run and its subscriber. The returned function ends both, and judges the order
+// of decisions.
 func (c *cluster) startConsumers(ctx context.Context, r plannedRun, t *trial) (end func()) {
 	if err := c.startFilters(r.FilterName); err != nil {
 		t.problem("no filter can be started: %v", err)
@@ -260,13 +261,13 @@ func (c *cluster) startConsumers(ctx context.Context, r plannedRun, t *trial) (e
 		t.Order = order
 		t.Problems = append(t.Problems, judgeOrder(t, order, broken)...)
 		for _, p := range c.filters {
-			p.kill() // nobody needs what it has in hand
+			p.kill() // the run is over: no builder unit waits for its answers
 		}
 		c.filters = nil
 	}
 }
 
-// startFilters starts the filters of that name: two, which are started again when they die.
+// startFilters starts two filters of that name, which are restarted when they die.
 func (c *cluster) startFilters(name string) error {
 	if name == "" {
 		return nil
@@ -293,7 +294,7 @@ func (c *cluster) startFilters(name string) error {
 	return nil
 }
 
-// findPython is the interpreter for filters; empty where there is none.
+// findPython is the path of an interpreter for filters; empty if there is none.
 func findPython() string {
 	path, err := exec.LookPath("python3")
 	if err != nil {

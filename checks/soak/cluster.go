@@ -21,19 +21,19 @@ import (
 
 const controlName = "control"
 
-// A cluster is a control and its nodes, each on a host of its own where that can be had.
+// A cluster is a control and its nodes, each on its own host (a network namespace) if the machine allows that.
 type cluster struct {
 	env    env
 	exe    string // ringlet
-	dir    string // of everything that the cluster has
+	dir    string // with all files of the cluster
 	bed    *testbed.Bed
 	report func(problem string)
 
 	hosts           map[string]*host // by name of the process
 	processByName   map[string]*process
 	operator        *operator
-	filters         map[string]*process // of the run under way
-	decisionAddr    string              // address at which decisions are handed out
+	filters         map[string]*process // of the current run
+	decisionAddr    string              // address at which the decision unit listens for subscribers
 	smallDiskMounts []string            // mounted file systems
 	injector        faultInjector
 	sealLog         sealLog
@@ -42,11 +42,11 @@ type cluster struct {
 // smallDiskOption is the size of a disk that can be filled: four runs.
 const smallDiskOption = "size=192m"
 
-// processEndTimeout is within how long a process at rest ends on SIGTERM; a node in a run takes its grace, 30 s, at
-// most.
+// processEndTimeout is the most time that a process may take to end on SIGTERM; a node in a run takes up to its grace,
+// 30 s.
 const processEndTimeout = 60 * time.Second
 
-// newCluster makes everything in a directory, which does not exist yet.
+// newCluster makes a cluster in a directory that does not exist yet.
 func newCluster(ctx context.Context, env env, exe, dir string, report func(string)) (c *cluster, err error) {
 	c = &cluster{
 		env:           env,
@@ -80,7 +80,7 @@ func (c *cluster) path(elems ...string) string {
 	return filepath.Join(append([]string{c.dir}, elems...)...)
 }
 
-// folders of the processes, and the disks that can be filled.
+// folders makes the folders of the processes, and small disks that a fault can fill.
 func (c *cluster) folders() error {
 	for _, d := range []string{"logs", string(sharedFiles), string(perHostFiles), string(smallDiskFiles)} {
 		if err := os.MkdirAll(c.path(d), 0o755); err != nil {
@@ -105,10 +105,10 @@ func (c *cluster) folders() error {
 	return nil
 }
 
-// files is where a node's own files of a place are, as this process sees them.
+// files is the path at which this process sees a node's files of a place.
 func (c *cluster) files(node string, p outputPlace) string { return c.path("hosts", node, string(p)) }
 
-// outputDirs are the directories in which the output of a run at a place is, as this process sees them.
+// outputDirs are the paths at which this process sees the output of a run at a place.
 func (c *cluster) outputDirs(p outputPlace) []string {
 	if p == nowhere {
 		return nil
@@ -135,7 +135,7 @@ func (c *cluster) network() (err error) {
 	return c.bed.WithDetours(slowQueueRate)
 }
 
-// startHosts makes the threads from which processes are started.
+// startHosts makes a host for each process.
 func (c *cluster) startHosts() (err error) {
 	for i, n := range append(names(0, nodeCount), controlName) {
 		addr, enter := "127.0.0.1", (func() error)(nil)
@@ -215,7 +215,7 @@ func (c *cluster) add(name string, args ...string) {
 	}
 }
 
-// freePorts of this machine, for TCP and UDP.
+// freePorts returns n ports of this machine that are free now.
 func freePorts(n int) (out []string, err error) {
 	for range n {
 		lis, err := net.Listen("tcp", "127.0.0.1:0")
@@ -228,7 +228,7 @@ func freePorts(n int) (out []string, err error) {
 	return out, nil
 }
 
-// countStarts is how many lives the nodes, and the control, have had.
+// countStarts is how often the nodes, and the control, were started.
 func (c *cluster) countStarts() (nodeStarts, controlStarts int) {
 	for n, p := range c.processByName {
 		if n == controlName {
@@ -240,7 +240,7 @@ func (c *cluster) countStarts() (nodeStarts, controlStarts int) {
 	return nodeStarts, controlStarts
 }
 
-// saveSmallDisks copies what is on the small disks, which end with the soak.
+// saveSmallDisks copies the files of the small disks, which vanish with the soak.
 func (c *cluster) saveSmallDisks() error {
 	var errs []error
 	for _, disk := range c.smallDiskMounts {
@@ -249,8 +249,8 @@ func (c *cluster) saveSmallDisks() error {
 	return errors.Join(errs...)
 }
 
-// close ends everybody in good order, and says what does not end, and what is left behind. The caller abandons the
-// rest.
+// close ends all processes with SIGTERM. It reports processes that do not end, and files that they leave in shared
+// memory. The caller calls abandon afterwards.
 func (c *cluster) close() (problems []string) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -267,7 +267,7 @@ func (c *cluster) close() (problems []string) {
 	return append(problems, c.leftoverMemory()...)
 }
 
-// leftoverMemory is what is left behind in shared memory by processes that have ended.
+// leftoverMemory reports files in shared memory of processes that have ended.
 func (c *cluster) leftoverMemory() []string {
 	files, err := filepath.Glob("/dev/shm/ringlet-*")
 	if err != nil {
@@ -289,7 +289,7 @@ func (c *cluster) leftoverMemory() []string {
 	return nil
 }
 
-// dump has every process write the stacks of its goroutines to its log, and ends them all.
+// dump lets every process write the stacks of its goroutines to its log, and ends them all.
 func (c *cluster) dump() {
 	var all sync.WaitGroup
 	for _, p := range c.processByName {
@@ -303,7 +303,7 @@ func (c *cluster) dump() {
 	all.Wait()
 }
 
-// abandon ends whatever is still there, at once. It can be called again.
+// abandon kills all processes and frees everything else. It may be called twice.
 func (c *cluster) abandon() {
 	for _, p := range c.processByName {
 		p.kill()
@@ -315,13 +315,13 @@ func (c *cluster) abandon() {
 		h.close()
 	}
 	for _, disk := range c.smallDiskMounts {
-		_ = unix.Unmount(disk, unix.MNT_DETACH) // at the latest it ends with this process
+		_ = unix.Unmount(disk, unix.MNT_DETACH) // else the kernel unmounts it when this process ends
 	}
 	_ = c.bed.Close()
 	c.hosts, c.processByName, c.smallDiskMounts, c.bed, c.operator = nil, nil, nil, nil, nil
 }
 
-// heal ends all faults and waits until every process is there.
+// heal ends all faults and waits until every process runs again.
 func (c *cluster) heal(ctx context.Context) error {
 	for _, p := range c.processByName {
 		p.resume()

@@ -18,21 +18,21 @@ import (
 	"ringlet/recording"
 )
 
-// canary stands at the end of a file outside of all outputs, which nothing may change.
+// canary ends a file outside of all outputs, which no tool may change.
 const canary = "nobody may change this\n"
 
-// craftedFiles damages a copy of an earlier recording, and has the tools read it.
+// craftedFiles damages a copy of an earlier recording, and lets the tools read it.
 func craftedFiles(ctx context.Context, h *hostileRun, d *dice) (map[string]int, error) {
 	return h.recording(ctx, d, damage)
 }
 
-// links puts symbolic links into it.
+// links puts symbolic links into a copy of an earlier recording, and lets the tools read it.
 func links(ctx context.Context, h *hostileRun, d *dice) (map[string]int, error) {
 	return h.recording(ctx, d, replaceByLink)
 }
 
-// recording copies an earlier one, has it changed, and reads it: no tool may panic, hang, take memory or touch what is
-// outside.
+// recording copies an earlier recording, changes files of it with change, and runs the tools on it: no tool may panic,
+// hang, exceed the bound of memory or change a file outside of the recording.
 func (h *hostileRun) recording(
 	ctx context.Context, d *dice, change func(d *dice, file, outside string) error,
 ) (came map[string]int, err error) {
@@ -81,7 +81,8 @@ func (h *hostileRun) recording(
 	return came, os.RemoveAll(dir)
 }
 
-// damage cuts a file, flips bits of it, or writes a huge number into it, or renames a segment as if it were open.
+// damage cuts a file, flips bits in it, writes a huge number into it, appends bytes, or renames a segment as if it were
+// open.
 func damage(d *dice, file, _ string) error {
 	b, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -114,8 +115,8 @@ func damage(d *dice, file, _ string) error {
 	return os.WriteFile(file, b, 0o600)
 }
 
-// replaceByLink puts a link to what is outside in the place of a file, or beside it under a name that means something.
-// A segment gets a link that looks like the open one of a process that was killed, and leads to a copy of it.
+// replaceByLink replaces a file by a link to the file outside, or puts the link beside it under a name that the tools
+// use. The link for a segment looks like the open segment of a killed process.
 func replaceByLink(d *dice, file, outside string) error {
 	at := filepath.Join(filepath.Dir(file), d.pick("bu0-00009.mep.open", "bu0-00009.idx", "run.json.part", "run.lock"))
 	if strings.HasSuffix(file, ".mep") {
@@ -124,7 +125,7 @@ func replaceByLink(d *dice, file, outside string) error {
 		at = file
 	}
 	if b, err := os.ReadFile(file); errors.Is(err, fs.ErrNotExist) {
-		return nil // once is enough
+		return nil // replaced already
 	} else if err != nil {
 		return err
 	} else if err := os.WriteFile(outside, append(b, canary...), 0o600); err != nil {
@@ -146,7 +147,7 @@ func replaceByLink(d *dice, file, outside string) error {
 	return nil
 }
 
-// unlist takes all segments out of a manifest, as if its builder units were writing them.
+// unlist removes all segments from a manifest, as if the builder units were still writing them.
 func unlist(dir string) error {
 	path := filepath.Join(dir, recording.ManifestName)
 	m, err := recording.Load(dir)
@@ -164,7 +165,8 @@ func unlist(dir string) error {
 	return os.WriteFile(path, b, 0o600)
 }
 
-// runTool runs a command of the program, and says how it ended. An error says what it must not do.
+// runTool runs a command of the program, and returns a word for its outcome. The error says what the tool must not do:
+// it has panicked, hung, or taken too much memory.
 func (h *hostileRun) runTool(ctx context.Context, args []string) (word string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

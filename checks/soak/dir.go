@@ -14,17 +14,17 @@ import (
 const (
 	dirPrefix = "ringlet-soak-"
 	lockName  = "lock" // held by the soak that made the directory
-	keptName  = "kept" // there where somebody may want to look
+	keptName  = "kept" // marks a directory that is kept after a failure
 )
 
-// A workDir is what a soak has of the disk. It stays if something failed; what a soak that was killed left the next
-// one removes.
+// A workDir is the directory of a soak. It is kept after a failure. The next soak removes the directory of a soak that
+// was killed.
 type workDir struct {
 	path string
 	lock *os.File
 }
 
-// makeDir sweeps, and makes a directory.
+// makeDir removes stale directories, and makes a new one.
 func makeDir(in string) (*workDir, error) {
 	if err := removeStaleDirs(in); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func removeStaleDirs(in string) error {
 		}
 		lock, err := locked(path)
 		if err != nil {
-			continue // somebody uses it
+			continue // another soak uses it
 		}
 		err = os.RemoveAll(path)
 		_ = lock.Close()
@@ -76,7 +76,7 @@ func removeStaleDirs(in string) error {
 	return nil
 }
 
-// close removes the directory, unless it is to be kept.
+// close removes the directory; with keep it marks it as kept.
 func (d *workDir) close(keep bool) error {
 	defer func() { _ = d.lock.Close() }()
 	if keep {

@@ -14,16 +14,16 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// A trial is what became of a run of the plan. A fault can end a run and the policy begin another: then there are
-// several.
+// A trial is the outcome of a run of the plan. If a fault ends a run and the policy begins another, it has several
+// runs.
 type trial struct {
 	Runs            []*ecsv1.Run
-	FaultsMade      []fault       // that struck
-	AllFaultsInRun  bool          // every fault struck while the run went on
+	FaultsMade      []fault       // faults that were injected
+	AllFaultsInRun  bool          // all of them were injected while the run was going on
 	ConfigureTries  int           // of load and configure, until both were done
-	TimeToReady     time.Duration // from rest to Ready
-	RefusedCommands []string      // by the control, of commands that were given by the way
-	Order           decisionOrder // of the decisions that a subscriber saw
+	TimeToReady     time.Duration // from Offline to Ready
+	RefusedCommands []string      // exclude and include that the control has refused
+	Order           decisionOrder // decisions that a subscriber has seen
 	Problems        []string
 }
 
@@ -31,8 +31,7 @@ func (t *trial) problem(format string, args ...any) {
 	t.Problems = append(t.Problems, fmt.Sprintf(format, args...))
 }
 
-// drive makes one run of the plan, with its faults. An error ends the soak; what is wrong with the program is a
-// problem of the trial.
+// drive makes one run of the plan, with its faults. Errors of the program are problems of the trial.
 func (c *cluster) drive(ctx context.Context, r plannedRun) (t trial) {
 	o := c.operator
 	c.injector.refusedCommands = nil
@@ -60,7 +59,7 @@ func (c *cluster) drive(ctx context.Context, r plannedRun) (t trial) {
 	return t
 }
 
-// prepare brings the partition to Ready with all nodes, and includes who was excluded.
+// prepare brings the partition to Ready with all nodes; nodes that were excluded are included again.
 func (c *cluster) prepare(ctx context.Context, r plannedRun, t *trial) (err error) {
 	if err := c.operator.bringOffline(ctx); err != nil {
 		return err
@@ -73,8 +72,8 @@ func (c *cluster) prepare(ctx context.Context, r plannedRun, t *trial) (err erro
 	return err
 }
 
-// runWithFaults is the run from start to stop, with its faults. Where the run ends before, what has not begun is left
-// out.
+// runWithFaults is the run from start to stop, with its faults. If the run ends early, it omits faults that have not
+// begun.
 func (c *cluster) runWithFaults(ctx context.Context, r plannedRun, t *trial) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout+endTimeout)
 	defer cancel()
@@ -88,7 +87,7 @@ func (c *cluster) runWithFaults(ctx context.Context, r plannedRun, t *trial) {
 	})
 	stop := func() {
 		if !stopped.Swap(true) {
-			orders.Go(func() { _ = c.operator.command(ctx, "stop", nil) }) // its verdict is judged
+			orders.Go(func() { _ = c.operator.command(ctx, "stop", nil) }) // the verdict of the run is judged instead
 		}
 	}
 	t.AllFaultsInRun = true
@@ -113,13 +112,13 @@ func (c *cluster) runWithFaults(ctx context.Context, r plannedRun, t *trial) {
 	}
 }
 
-// withStop puts the end of the run among the actions: an action without a kind.
+// withStop inserts the end of the run among the actions, as an action without a kind.
 func withStop(line []action, at time.Duration) []action {
 	i, _ := slices.BinarySearchFunc(line, at, func(a action, at time.Duration) int { return cmp.Compare(a.At, at) })
 	return slices.Insert(line, i, action{At: at})
 }
 
-// awaitTime waits for a moment. Where a run that was begun has ended before, it does not wait, and says so.
+// awaitTime waits until a time. It returns true at once if the run has ended before, or ctx is done.
 func (c *cluster) awaitTime(ctx context.Context, at time.Time, running func() bool) (over bool) {
 	for time.Now().Before(at) {
 		select {
@@ -152,20 +151,21 @@ func (c *cluster) applyAction(ctx context.Context, a action, t *trial, steady bo
 	case err == nil:
 		t.FaultsMade = append(t.FaultsMade, a.Fault)
 		t.AllFaultsInRun = t.AllFaultsInRun && steady
-	case errors.Is(err, errNotThere): // struck already
+	case errors.Is(err, errNotThere): // an earlier fault has ended the process
 	default:
 		t.problem("%s could not be made: %v", a.Fault, err)
 	}
 }
 
-// awaitRecords waits for the end of whatever runs there were, and until their records have what all nodes have written.
+// awaitRecords waits until all runs of the trial have ended and their records include the output of all nodes.
 func (c *cluster) awaitRecords(ctx context.Context, before uint32, t *trial) {
 	o := c.operator
 	if err := o.bringOffline(ctx); err != nil {
 		t.problem("after the run: %s", errText(err))
 		return
 	}
-	if err := o.awaitJoined(ctx, names(0, nodeCount)); err != nil { // what they have written is read when they are back
+	// The control reads the output of a node when the node is back.
+	if err := o.awaitJoined(ctx, names(0, nodeCount)); err != nil {
 		t.problem("after the run: %s", errText(err))
 		return
 	}
@@ -184,7 +184,7 @@ func (c *cluster) awaitRecords(ctx context.Context, before uint32, t *trial) {
 	}
 }
 
-// verdicts of the runs, as a line of the log has them.
+// verdicts are the verdicts of the runs, for a line of the log.
 func (t *trial) verdicts() string {
 	var out []string
 	for _, r := range t.Runs {

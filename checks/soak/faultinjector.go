@@ -21,16 +21,16 @@ import (
 // A faultInjector makes faults in a cluster, and ends them.
 type faultInjector struct {
 	c              *cluster
-	netFaults      []fault  // of the network, that last
+	netFaults      []fault  // current faults of the network
 	fillFiles      []string // files that fill disks
 	resettingHosts []string // hosts that answer with resets
 
-	commands        sync.WaitGroup // commands that were given by the way
+	commands        sync.WaitGroup // exclude and include under way
 	mu              sync.Mutex
-	refusedCommands []string // by the control, of those that it refused
+	refusedCommands []string // exclude and include that the control has refused
 }
 
-// begin makes a fault. An error says why it could not be made.
+// begin begins a fault. An error says why it could not.
 func (s *faultInjector) begin(ctx context.Context, f fault) error {
 	verb, _, _ := strings.Cut(string(f.Kind), " ")
 	switch {
@@ -89,7 +89,7 @@ func (s *faultInjector) applyNetRules() error {
 	return s.c.bed.SetFilter(netRules(s.netFaults, testbed.Detour))
 }
 
-// killAll kills everybody at the same moment, the control too.
+// killAll kills all nodes and the control at the same moment.
 func (s *faultInjector) killAll() error {
 	var errs []error
 	for _, p := range s.c.processByName {
@@ -100,7 +100,7 @@ func (s *faultInjector) killAll() error {
 	return errors.Join(errs...)
 }
 
-// commandNode gives a command by the way: it may take its time, and may be refused where the policy does not tolerate
+// commandNode gives a command for a node in the background. The control may refuse it if the policy does not tolerate
 // it.
 func (s *faultInjector) commandNode(ctx context.Context, command, node string) {
 	s.commands.Go(func() {
@@ -148,7 +148,7 @@ func (s *faultInjector) freeDisks() error {
 	return errors.Join(errs...)
 }
 
-// stopResets ends that hosts break connections.
+// stopResets ends the faults of kind reset.
 func (s *faultInjector) stopResets() error {
 	var errs []error
 	for _, node := range s.resettingHosts {
@@ -158,7 +158,7 @@ func (s *faultInjector) stopResets() error {
 	return errors.Join(errs...)
 }
 
-// endAll ends the faults of network and disks, and waits for the commands that were given by the way.
+// endAll ends the faults of network and disks, and waits for the commands in the background.
 func (s *faultInjector) endAll() error {
 	s.netFaults = nil
 	err := errors.Join(s.applyNetRules(), s.stopResets(), s.freeDisks())

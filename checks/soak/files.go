@@ -15,19 +15,19 @@ import (
 	"ringlet/recording"
 )
 
-// readTimeout is within how long the output of a run is recovered, or read back.
+// readTimeout is the most time that a tool may take to recover or read the output of a run.
 const readTimeout = 2 * time.Minute
 
-// A reading is what was found of one run in its directories.
+// A runReading is what was found in the directories of one run.
 type runReading struct {
-	foundEvents    uint64 // events, each once
+	foundEvents    uint64 // events in the files, each counted once
 	problems       []string
 	withoutVerdict int // manifests without a verdict
-	recoveredLines int // lines in which recover says what it did
+	recoveredLines int // lines of output of recover
 }
 
-// readRun closes what killed processes left, and reads the output of a run back: each directory by `ringlet verify`,
-// byte for byte against the generator, and all of them together, since a MEP can be in several.
+// readRun closes the segments of killed processes, and reads the output of a run: each directory by `ringlet verify`,
+// which compares each byte with the generator, and all directories together, since a MEP can be in several.
 func (c *cluster) readRun(ctx context.Context, run uint32, dirs []string) (out runReading) {
 	var all *recording.MEPSet
 	for _, dir := range dirs {
@@ -67,10 +67,10 @@ func (c *cluster) readRun(ctx context.Context, run uint32, dirs []string) (out r
 	return out
 }
 
-// verify reads one directory of a run; nil where it could not.
+// verify reads one directory of a run; nil if it could not.
 func (c *cluster) verify(ctx context.Context, path string, add func(string, ...any)) *recording.RunVerification {
 	v := &recording.Verification{}
-	full := !c.env.Pauses // else fragments may be missing, which the generator knows nothing of
+	full := !c.env.Pauses // after a pause, fragments may be missing that the generator would make
 	args := []string{"verify", "--json", path}
 	if full {
 		args = append(args, "--full")
@@ -86,8 +86,8 @@ func (c *cluster) verify(ctx context.Context, path string, add func(string, ...a
 	return &v.Runs[0]
 }
 
-// judgeFiles is what must hold of the files of a run in one directory, when nobody writes there any more and what was
-// left open is closed.
+// judgeFiles checks the files of a run in one directory, after all writers have ended and recover has closed the open
+// segments.
 func judgeFiles(v *recording.RunVerification, add func(string, ...any)) {
 	for _, list := range listsOf(v.Contents) {
 		for i := range list.Listed {
@@ -106,7 +106,7 @@ func judgeFiles(v *recording.RunVerification, add func(string, ...any)) {
 	}
 }
 
-// listsOf are all lists of problems.
+// listsOf returns all lists of problems of a recording.
 func listsOf(c *recording.Contents) []*recording.Problems {
 	lists := []*recording.Problems{&c.Problems}
 	if c.Merged != nil {
@@ -120,8 +120,8 @@ func listsOf(c *recording.Contents) []*recording.Problems {
 	return lists
 }
 
-// judgeFound holds what is in all directories of a run against what its record says, which was completed when all nodes
-// were back.
+// judgeFound compares the files in all directories of a run with its record, which the control has completed when all
+// nodes were back.
 func judgeFound(r plannedRun, run *ecsv1.Run, f runReading) (problems []string) {
 	add := func(format string, args ...any) {
 		who := fmt.Sprintf("run %d (%s): ", run.GetNumber(), verdict(run))
@@ -134,7 +134,7 @@ func judgeFound(r plannedRun, run *ecsv1.Run, f runReading) (problems []string) 
 	case f.foundEvents < built && (good || r.Policy.Durability != "memory" || claimsBalance(run)):
 		add("%d events are reported as built, only %d are in the output", built, f.foundEvents)
 	}
-	reported, _ := parseFigures(run) // judgeRecord complains
+	reported, _ := parseFigures(run) // judgeRecord reports the error
 	if f.foundEvents > reported.Triggered {
 		add("%d events were triggered, %d are in the output", reported.Triggered, f.foundEvents)
 	}
@@ -150,7 +150,7 @@ func judgeFound(r plannedRun, run *ecsv1.Run, f runReading) (problems []string) 
 	return append(problems, f.problems...)
 }
 
-// claimsBalance says whether the record claims that nothing is missing.
+// claimsBalance says whether all accounts of the record balance.
 func claimsBalance(run *ecsv1.Run) bool {
 	for _, a := range run.GetAccounts() {
 		if !a.GetOk() {
@@ -160,7 +160,7 @@ func claimsBalance(run *ecsv1.Run) bool {
 	return len(run.GetAccounts()) > 0
 }
 
-// figures are some of a report.
+// figures are some fields of a report.
 type figures struct {
 	Triggered uint64 `json:"events_triggered"`
 	Built     uint64 `json:"events_built"`
@@ -178,7 +178,7 @@ type figures struct {
 	} `json:"decisions"`
 }
 
-// lossEntry is what a run has lost of somebody.
+// lossEntry is one loss of a run.
 type lossEntry struct {
 	Of   string `json:"of"`
 	Unit string `json:"unit"`
@@ -189,7 +189,7 @@ func parseFigures(run *ecsv1.Run) (out figures, err error) {
 	return out, err
 }
 
-// runRinglet runs a command of the program to its end, and returns what it prints.
+// runRinglet runs a command of the program to its end, and returns its output.
 func (c *cluster) runRinglet(ctx context.Context, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

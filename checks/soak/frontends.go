@@ -24,14 +24,14 @@ import (
 
 const (
 	eventInterval = 500 * time.Microsecond // between two events
-	closeTimeout  = time.Minute            // until a front-end knows that all is safe
+	closeTimeout  = time.Minute            // most time until all fragments of a front-end are safe
 	udpSource     = 1
 )
 
 // A frontEnd sends the fragments of one source.
 type frontEnd struct {
 	source        int
-	stream        *frontend.Stream // nil: it sends datagrams
+	stream        *frontend.Stream // nil for a front-end that sends datagrams
 	conn          net.Conn
 	sentFragments uint64
 	err           error
@@ -41,12 +41,12 @@ type frontEnd struct {
 type frontEnds struct {
 	all      []*frontEnd
 	began    time.Time
-	endEvent atomic.Uint64 // event before which they end; all have the same events
+	endEvent atomic.Uint64 // all of them end before this event
 	stop     context.CancelFunc
 	done     sync.WaitGroup
 }
 
-// newFrontEnds connects to the sources of these addresses, and begins to send.
+// newFrontEnds connects a front-end to each of these sources, and begins to send.
 func newFrontEnds(ctx context.Context, at []string) (*frontEnds, error) {
 	f := &frontEnds{}
 	limit, cancel := context.WithTimeout(ctx, startTimeout)
@@ -73,19 +73,19 @@ func newFrontEnds(ctx context.Context, at []string) (*frontEnds, error) {
 	return f, nil
 }
 
-// udpAddress is the host and port of a source of udp:.
+// udpAddress is the host and port of a source udp:HOST:PORT/ID.
 func udpAddress(source string) string {
 	at, _, _ := strings.Cut(strings.TrimPrefix(source, "udp:"), "/")
 	return at
 }
 
-// send gives fragments in time, up to the last.
+// send sends a fragment every eventInterval, up to event last.
 func (f *frontEnd) send(ctx context.Context, began time.Time, last *atomic.Uint64) error {
 	for ; f.sentFragments < last.Load(); f.sentFragments++ {
 		sleepFor(ctx, time.Until(began.Add(time.Duration(f.sentFragments)*eventInterval)))
 		data := payload(f.source, f.sentFragments)
 		if f.stream == nil {
-			_, _ = f.conn.Write(udpSegment(f.source, f.sentFragments, data)) // what is lost is missing
+			_, _ = f.conn.Write(udpSegment(f.source, f.sentFragments, data)) // a lost datagram is a missing fragment
 		} else if err := f.stream.Send(ctx, f.sentFragments, data); err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func (f *frontEnd) send(ctx context.Context, began time.Time, last *atomic.Uint6
 	return nil
 }
 
-// payload is the fragment of an event: its number, and bytes that are drawn from it.
+// payload is the fragment of an event: its number, and bytes drawn with the number as seed.
 func payload(source int, number uint64) []byte {
 	r := rand.New(rand.NewPCG(number, uint64(source)))
 	out := binary.BigEndian.AppendUint64(nil, number)
@@ -106,7 +106,7 @@ func payload(source int, number uint64) []byte {
 	return out
 }
 
-// udpSegment is a datagram of a source of udp: (docs/format/ejfat.md).
+// udpSegment is a datagram for a source udp: (docs/format/ejfat.md).
 func udpSegment(source int, number uint64, data []byte) []byte {
 	out := binary.BigEndian.AppendUint16(nil, 0x1000)
 	out = binary.BigEndian.AppendUint16(out, uint16(source))
@@ -116,9 +116,9 @@ func udpSegment(source int, number uint64, data []byte) []byte {
 	return append(out, data...)
 }
 
-// endAndJudge ends the front-ends and the run, and judges.
+// endAndJudge ends the front-ends and the run, and checks the record and the output.
 func (f *frontEnds) endAndJudge(ctx context.Context, h *hostileRun) {
-	f.endEvent.Store(uint64((time.Since(f.began) + time.Second) / eventInterval)) // nobody is beyond that
+	f.endEvent.Store(uint64((time.Since(f.began) + time.Second) / eventInterval)) // no front-end is beyond this event
 	stopTimer := time.AfterFunc(closeTimeout, f.stop)
 	f.done.Wait()
 	stopTimer.Stop()
@@ -156,7 +156,7 @@ func (f *frontEnds) endAndJudge(ctx context.Context, h *hostileRun) {
 	}
 }
 
-// readBack holds what the front-ends were told against the output.
+// readBack compares the fragments that were reported to front-ends as safe with the output.
 func (f *frontEnds) readBack(ctx context.Context, h *hostileRun, run uint32) error {
 	lots := make([]sourceFragments, len(f.all))
 	for i, one := range f.all {
@@ -197,7 +197,7 @@ func (f *frontEnds) readBack(ctx context.Context, h *hostileRun, run uint32) err
 	return nil
 }
 
-// recordMEP notes the fragments of a MEP.
+// recordMEP records the fragments of a MEP.
 func recordMEP(lots []sourceFragments, data []byte) error {
 	mep, err := event.ParseMEP(data)
 	if err != nil {
@@ -205,7 +205,7 @@ func recordMEP(lots []sourceFragments, data []byte) error {
 	}
 	for i := range mep.NumMFPs() {
 		source := int(mep.Source(i))
-		if source >= len(lots) || source == udpSource { // anybody may send to udp:
+		if source >= len(lots) || source == udpSource { // strangers may send to udp: as well
 			continue
 		}
 		mfp, err := mep.MFP(i)
@@ -228,7 +228,7 @@ func recordMEP(lots []sourceFragments, data []byte) error {
 	return nil
 }
 
-// memoryPeaks is what each process has had of memory at most; what is beyond the bound is a problem.
+// memoryPeaks is the most memory that each process has had; more than the bound is a problem.
 func (h *hostileRun) memoryPeaks() (out []string) {
 	for _, n := range append(names(0, nodeCount), controlName) {
 		mib, err := highWater(h.c.processByName[n].pid())

@@ -10,18 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A host is where processes are started: a thread that is in the host's network and sees the host's files. It lives
-// as long as the soak, since the kernel kills what it started when it ends.
+// A host is a thread that is in the host's network and sees the host's files; processes are started from it. The thread
+// lives as long as the soak: when it ends, the kernel kills the processes that it has started (Pdeathsig).
 type host struct {
 	name, addr string
 	enter      func() error // puts a thread on the host's network; nil: there is one network for all
 	jobs       chan func()
 }
 
-// A bind puts a directory in the place of another, for one host.
+// A bindMount mounts a directory in the place of another, for one host.
 type bindMount struct{ from, target string }
 
-// newHost makes the thread. binds are only possible where the soak has its mounts for itself.
+// newHost makes the thread. binds need a mount namespace of the soak (isolate).
 func newHost(name, addr string, enter func() error, binds []bindMount) (*host, error) {
 	h := &host{
 		name:  name,
@@ -31,7 +31,7 @@ func newHost(name, addr string, enter func() error, binds []bindMount) (*host, e
 	}
 	made := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		runtime.LockOSThread() // without unlock: the thread ends with the goroutine
 		err := h.setUpThread(binds)
 		made <- err
 		if err != nil {
@@ -47,7 +47,7 @@ func newHost(name, addr string, enter func() error, binds []bindMount) (*host, e
 	return h, nil
 }
 
-// setUpThread makes the calling thread the host's.
+// setUpThread moves the calling thread to the host's mounts and network.
 func (h *host) setUpThread(binds []bindMount) error {
 	if len(binds) > 0 {
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
@@ -72,7 +72,7 @@ func (h *host) runOnThread(f func() error) error {
 	return <-done
 }
 
-// close ends the thread, and with it what it has started.
+// close ends the thread, and with it the processes that it has started.
 func (h *host) close() { close(h.jobs) }
 
 // dial connects from the host's network.
@@ -92,12 +92,12 @@ func (h *host) dial(ctx context.Context, address string) (conn net.Conn, err err
 	return conn, err
 }
 
-// isolated is set for the process that has its mounts for itself.
+// isolated is set in the environment of the process that isolate has executed.
 const isolated = "RINGLET_SOAK_ISOLATED"
 
-// isolate starts this program anew with mounts that nobody else sees and that end with its last process: a shared
-// memory of its own, so that nothing there is anybody else's, and room for small disks. Where that cannot be had it
-// says why.
+// isolate executes this program again in its own mount namespace, which no other process sees and which ends with its
+// last process. It has its own /dev/shm, without files of other programs, and room for small disks. If that is not
+// possible, it returns why.
 func isolate() (why error) {
 	if os.Getenv(isolated) != "" {
 		return nil
@@ -105,7 +105,7 @@ func isolate() (why error) {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("it takes root")
 	}
-	// The main thread is locked to this goroutine: what it enters, the program has that follows it.
+	// The main thread is locked to this goroutine: the program executed below inherits its namespace.
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return err
 	}

@@ -14,18 +14,18 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// A hostile run has good front-ends, and strangers who do what they can against it. What it asks: what a front-end was
-// told is safe is in the output, whoever was there; nobody is blamed who was not hurt; memory has a bound.
+// A hostile run has good front-ends, and strangers that attack it. It checks that all fragments that were reported as
+// safe are in the output, that the run blames no node that was not stopped, and that memory stays within its bound.
 
-// hostileRun are what attacks need to know.
+// hostileRun is the state of a hostile run, for the attacks.
 type hostileRun struct {
 	c              *cluster
 	memoryLimit    uint64        // MiB that a process may have
 	attackDuration time.Duration // of one attack
-	sourceAddrs    [3]string     // of the sources tcp:, udp:, unix:, as the input has them, and one more tcp:
-	extraTCPAddr   string
-	earlierOutput  string     // directory of the output of an earlier run
-	paused         sync.Mutex // held while a process is stopped: one at a time
+	sourceAddrs    [3]string     // of the sources tcp:, udp:, unix:, as in the setting input
+	extraTCPAddr   string        // of another source tcp:
+	earlierOutput  string        // directory of the output of an earlier run
+	paused         sync.Mutex    // held while a process is stopped: one at a time
 	tally          *attackTally
 
 	mu        sync.Mutex
@@ -34,13 +34,13 @@ type hostileRun struct {
 	crafted   int
 }
 
-// An attack is something that strangers do, once, for about a span. It returns what came back: words, with how often.
+// An attack is executed once, for about attackDuration. It returns how often each outcome came back.
 type attack struct {
 	name string
 	do   func(ctx context.Context, h *hostileRun, d *dice) (map[string]int, error)
 }
 
-// allAttacks is all attacks.
+// allAttacks are the attacks.
 var allAttacks = []attack{
 	{name: "random bytes to each TCP port", do: everyPort(randomBytes)},
 	{name: "HTTP to each TCP port", do: everyPort(plainHTTP)},
@@ -59,7 +59,7 @@ var allAttacks = []attack{
 	{name: "links in a recording", do: links},
 }
 
-// runHostile is the whole of it, as runAll is of a soak.
+// runHostile is a whole hostile run.
 func (s *soak) runHostile(ctx context.Context) error {
 	if err := s.ensureCluster(ctx); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (h *hostileRun) problem(format string, args ...any) {
 	h.problems = append(h.problems, fmt.Sprintf(format, args...))
 }
 
-// begin makes an earlier recording, starts the run, and its front-ends.
+// begin makes an earlier recording, starts the run, and starts its front-ends.
 func (h *hostileRun) begin(ctx context.Context) (f *frontEnds, err error) {
 	ports, err := freePorts(3)
 	if err != nil {
@@ -131,14 +131,14 @@ func (h *hostileRun) begin(ctx context.Context) (f *frontEnds, err error) {
 	return newFrontEnds(ctx, append(h.sourceAddrs[:], h.extraTCPAddr))
 }
 
-// selectedAttacks are the attacks that were asked for.
+// selectedAttacks are the attacks that the flag -attack selects.
 func selectedAttacks(f flags) []attack {
 	return slices.DeleteFunc(slices.Clone(allAttacks), func(a attack) bool {
 		return !strings.Contains(a.name, f.attack)
 	})
 }
 
-// runAttacks makes attacks, two at a time, until the time is over and each was made once.
+// runAttacks executes attacks, two at a time, until the time is over and each was executed once.
 func (h *hostileRun) runAttacks(ctx context.Context, f flags) {
 	var workers sync.WaitGroup
 	var next int
@@ -175,11 +175,11 @@ func (h *hostileRun) runAttacks(ctx context.Context, f flags) {
 	workers.Wait()
 }
 
-// pause stops a builder unit's node, whose loss the policy tolerates, or the control: 1 to 4 s.
+// pause stops a builder unit's node, whose loss the policy tolerates, or the control, for 1 to 4 s.
 func pause(ctx context.Context, h *hostileRun, d *dice) (map[string]int, error) {
 	h.paused.Lock()
 	defer h.paused.Unlock()
-	who := d.pick("n3", "n4", controlName) // n2 goes on building
+	who := d.pick("n3", "n4", controlName) // not n2: one builder unit must keep building
 	h.mu.Lock()
 	h.hurtNodes[who] = true
 	h.mu.Unlock()
@@ -193,7 +193,7 @@ func pause(ctx context.Context, h *hostileRun, d *dice) (map[string]int, error) 
 	return map[string]int{who: 1}, nil
 }
 
-// judgeRun is what must hold of the run's record.
+// judgeRun checks the run's record.
 func (h *hostileRun) judgeRun(run *ecsv1.Run) {
 	h.tally.verdict = fmt.Sprintf("%s, %d events built", verdict(run), run.GetEventsBuilt())
 	for _, l := range run.GetLosses() {
@@ -207,8 +207,8 @@ func (h *hostileRun) judgeRun(run *ecsv1.Run) {
 	}
 }
 
-// judgeLosses: what a run lost it has to name. (An event that strangers invent at a source that is open to all lacks
-// the fragments of the others.)
+// judgeLosses checks that a run names its losses. (An event that strangers invent at an open source lacks the fragments
+// of the other sources.)
 func judgeLosses(run *ecsv1.Run) (problems []string) {
 	switch run.GetVerdict() {
 	case ecsv1.Verdict_VERDICT_GOOD:
@@ -225,7 +225,7 @@ func judgeLosses(run *ecsv1.Run) (problems []string) {
 	return []string{fmt.Sprintf("the run is %s, and does not name what it lost", verdict(run))}
 }
 
-// wronglyFailed are nodes of which a run says that they failed, and that were not hurt.
+// wronglyFailed are nodes that a run reports as failed although no attack stopped them.
 func wronglyFailed(run *ecsv1.Run, hurt map[string]bool) (out []string) {
 	all := append(names(0, nodeCount), controlName)
 	add := func(component string) {
@@ -243,7 +243,7 @@ func wronglyFailed(run *ecsv1.Run, hurt map[string]bool) (out []string) {
 	return out
 }
 
-// sleepFor for a time, or the end of ctx.
+// sleepFor sleeps for a time, or until ctx is done.
 func sleepFor(ctx context.Context, long time.Duration) {
 	select {
 	case <-ctx.Done():

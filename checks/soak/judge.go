@@ -7,7 +7,7 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// judgeRecord is what the record of a run must say of itself, whatever happened to it.
+// judgeRecord checks the record of a run for rules that hold under all faults.
 func judgeRecord(run *ecsv1.Run) (problems []string) {
 	add := func(format string, args ...any) {
 		problems = append(problems, fmt.Sprintf("run %d: ", run.GetNumber())+fmt.Sprintf(format, args...))
@@ -18,10 +18,11 @@ func judgeRecord(run *ecsv1.Run) (problems []string) {
 			add("GOOD, and %s is %d on one side and %d on the other", a.GetName(), a.GetLeft(), a.GetRight())
 		}
 	}
-	if run.GetVerdict() == ecsv1.Verdict_VERDICT_ABORTED && run.GetCause().GetWhat() == "" { // nobody gives abort here
+	if run.GetVerdict() == ecsv1.Verdict_VERDICT_ABORTED && run.GetCause().GetWhat() == "" { // soak gives no command abort
 		add("ABORTED, and it does not say why")
 	}
-	if what := run.GetCause().GetWhat(); strings.Contains(what, "nothing has moved") { // no fault lasts as long as that
+	// No fault lasts as long as the time after which a run reports a stall.
+	if what := run.GetCause().GetWhat(); strings.Contains(what, "nothing has moved") {
 		add("it hung: %s", what)
 	}
 	if run.GetReportJson() == "" {
@@ -31,8 +32,7 @@ func judgeRecord(run *ecsv1.Run) (problems []string) {
 	if err != nil {
 		add("its report cannot be read: %v", err)
 	}
-	// Of a run whose scheduler was killed the scheduler's last accounts are all that is known: they are short of
-	// outcomes, and say so.
+	// If the scheduler was killed, the record has only its last accounts. They lack outcomes, and say so.
 	if sum := r.Built + r.Discarded + r.Rejected + r.Abandoned; sum != r.Triggered && claimsBalance(run) {
 		add("%d events were triggered, and %d have an outcome", r.Triggered, sum)
 	}
@@ -42,13 +42,13 @@ func judgeRecord(run *ecsv1.Run) (problems []string) {
 	return problems
 }
 
-// judgeTrial is what must have come of a run of the plan.
+// judgeTrial checks the outcome of a run of the plan.
 func judgeTrial(r plannedRun, t *trial) (problems []string) {
 	for _, run := range t.Runs {
 		problems = append(problems, judgeRecord(run)...)
 	}
 	if len(t.Problems) > 0 {
-		return problems // it did not get to its end
+		return problems // the trial was not completed
 	}
 	struck := len(t.FaultsMade) > 0
 	if len(t.Runs) == 0 && !struck {
@@ -68,7 +68,7 @@ func judgeTrial(r plannedRun, t *trial) (problems []string) {
 	return problems
 }
 
-// endReason a run ended as it did: what ended it, the first fault, and the accounts that do not balance.
+// endReason says why a run ended: the reason of the record, the first fault, and accounts that do not balance.
 func endReason(run *ecsv1.Run) string {
 	out := run.GetEnd()
 	if c := run.GetCause(); c != nil {

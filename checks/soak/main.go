@@ -20,12 +20,12 @@ import (
 // Exit codes.
 const (
 	exitOK          = 0
-	exitFailed      = 1 // a run of the plan, or what had to hold at the end
-	exitUsage       = 2 // flags, or a machine on which nothing can be made
+	exitFailed      = 1 // a run of the plan failed, or a check at the end
+	exitUsage       = 2 // wrong flags, or a machine that cannot run a soak
 	exitInterrupted = 130
 )
 
-func init() { runtime.LockOSThread() } // for isolate; and so no host takes the main thread
+func init() { runtime.LockOSThread() } // for isolate, and so that no host gets the main thread
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -127,7 +127,7 @@ func run(ctx context.Context) int {
 	return exitOK
 }
 
-// detectEnv says what can be had here, and in words.
+// detectEnv returns what this machine can do, and a description of it.
 func detectEnv(f flags) (env, string) {
 	env := env{Short: f.shortRuns, Chain: f.chainDecisions > 0, Pauses: f.pauses &&
 		f.chainDecisions == 0, Hostile: f.hostile}
@@ -152,7 +152,7 @@ func detectEnv(f flags) (env, string) {
 			"processes on loopback: NO FAULTS OF NETWORK AND DISK, no file systems of its own can be had: %v", err)
 	}
 	env.Mounts = true
-	// Without faults of the network a soak still has all others; half of a plan that cannot be made would be no plan.
+	// If the network cannot have faults, a soak still has all the others.
 	if err := cmp.Or(testbed.CheckPossible(), testbed.CheckFilter()); err != nil {
 		return env, fmt.Sprintf("processes on loopback: NO FAULTS OF THE NETWORK: %v", err)
 	}

@@ -18,21 +18,21 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// Bounds. What takes longer hangs. They are for a machine that others use too; stop alone may take two minutes before
-// it goes by force.
+// Time-outs; an operation that takes longer counts as a hang. They suit a busy machine; stop alone may take two minutes
+// before the control forces it.
 const (
-	queryTimeout = 15 * time.Second  // one question
-	joinTimeout  = 90 * time.Second  // until all nodes are in the cluster, once nothing holds them up
-	startTimeout = 120 * time.Second // until a run goes on, from rest
-	endTimeout   = 180 * time.Second // until a run that is told to end has a verdict
+	queryTimeout = 15 * time.Second  // one query
+	joinTimeout  = 90 * time.Second  // until all nodes have joined, after the end of all faults
+	startTimeout = 120 * time.Second // from Offline until a run is going on
+	endTimeout   = 180 * time.Second // from stop until a run has a verdict
 	restTimeout  = 180 * time.Second // until the partition is Offline
 	pollInterval = 50 * time.Millisecond
 )
 
-// operatorName is who commands.
+// operatorName is the user of the operator's certificate.
 const operatorName = "soak"
 
-// An operator commands the partition as a person with `ringlet ctl` would, and asks again while no control answers.
+// An operator commands the partition as a person with `ringlet ctl` would. It tries again while no control answers.
 type operator struct {
 	conn *grpc.ClientConn
 	api  ecsv1.RunControlClient
@@ -55,11 +55,11 @@ func dialOperator(
 
 func (o *operator) close() { _ = o.conn.Close() }
 
-// A hangError is something that did not come within its bound.
+// A hangError is an event that did not come within its bound.
 type hangError struct {
 	What  string
 	Bound time.Duration
-	Last  error // seen last, or nil
+	Last  error // last error, or nil
 }
 
 func (e *hangError) Error() string {
@@ -72,7 +72,7 @@ func (e *hangError) Error() string {
 
 func (e *hangError) Unwrap() error { return e.Last }
 
-// errText is an error as a person reads it.
+// errText is the message of an error, without gRPC's prefix.
 func errText(err error) string {
 	if s, ok := status.FromError(err); ok {
 		return s.Message()
@@ -80,7 +80,7 @@ func errText(err error) string {
 	return err.Error()
 }
 
-// pollUntil asks again and again, until done or an error that is final, or the bound is over.
+// pollUntil calls try repeatedly until it returns true; after the bound it returns a *hangError with the last error.
 func pollUntil(
 	ctx context.Context, what string, bound time.Duration, try func(context.Context) (done bool, err error),
 ) error {
@@ -106,7 +106,7 @@ func pollUntil(
 	}
 }
 
-// partition asks how the partition is: its state, or that under way, and who has joined.
+// partition queries the partition's state, or the transitional one, and the nodes that have joined.
 func (o *operator) partition(ctx context.Context) (state string, joined []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -126,7 +126,7 @@ func (o *operator) partition(ctx context.Context) (state string, joined []string
 	return root.GetState(), joined, nil
 }
 
-// gone says whether a node is listed though nobody hears it.
+// gone says whether a node is listed but not reachable.
 func gone(c *ecsv1.Component) bool { return c.GetInError() || len(c.GetFacts()) == 0 }
 
 // command gives one command and waits for its end.
@@ -135,7 +135,8 @@ func (o *operator) command(ctx context.Context, name string, arguments map[strin
 	return err
 }
 
-// nextCommandToOffline is the next command on the way to Offline; empty where one has to wait.
+// nextCommandToOffline is the next command on the way to Offline; empty in a transitional state, which the operator
+// must wait out.
 func nextCommandToOffline(state string) string {
 	switch state {
 	case "Running", "Paused":
@@ -180,8 +181,8 @@ func (o *operator) awaitJoined(ctx context.Context, want []string) error {
 	return err
 }
 
-// bringReady brings the partition from Offline to Ready. A fault that is left over from before may strike on the way:
-// what failed is tried anew.
+// bringReady brings the partition from Offline to Ready. The effect of an earlier fault may make load or configure
+// fail: then it tries again.
 func (o *operator) bringReady(ctx context.Context, settings []string) (tries int, err error) {
 	err = pollUntil(ctx, "the partition was configured", startTimeout, func(ctx context.Context) (bool, error) {
 		tries++
@@ -199,7 +200,7 @@ func (o *operator) bringReady(ctx context.Context, settings []string) (tries int
 	return tries, err
 }
 
-// newestRun is the number of the newest run; 0 where there is none.
+// newestRun is the number of the newest run; 0 if there is none.
 func (o *operator) newestRun(ctx context.Context) (number uint32, err error) {
 	err = pollUntil(ctx, "the control told of its runs", endTimeout, func(ctx context.Context) (bool, error) {
 		queryCtx, cancel := context.WithTimeout(ctx, queryTimeout)
@@ -216,7 +217,7 @@ func (o *operator) newestRun(ctx context.Context) (number uint32, err error) {
 	return number, err
 }
 
-// awaitRecord waits for the record of a run that has ended, until all nodes were read that have written in it.
+// awaitRecord waits until the record of a run has a verdict, and the control has read the output of all its nodes.
 func (o *operator) awaitRecord(ctx context.Context, number uint32) (run *ecsv1.Run, err error) {
 	what := fmt.Sprintf("the record of run %d was complete", number)
 	err = pollUntil(ctx, what, endTimeout, func(ctx context.Context) (bool, error) {
@@ -236,7 +237,7 @@ func (o *operator) awaitRecord(ctx context.Context, number uint32) (run *ecsv1.R
 	return run, err
 }
 
-// isRefusal says whether the control answered, and would not.
+// isRefusal says whether the control has answered with a refusal.
 func isRefusal(err error) bool {
 	switch status.Code(err) {
 	case codes.FailedPrecondition, codes.InvalidArgument, codes.PermissionDenied:

@@ -14,7 +14,7 @@ import (
 // packetsEach is how many datagrams an attack sends to a port.
 const packetsEach = 500
 
-// datagrams makes an attack that sends what make draws to each UDP port.
+// datagrams makes an attack that sends datagrams, which draw makes, to each UDP port.
 func datagrams(draw func(*dice) []byte) func(context.Context, *hostileRun, *dice) (map[string]int, error) {
 	return func(ctx context.Context, h *hostileRun, d *dice) (map[string]int, error) {
 		ports, err := h.listening("udp")
@@ -28,7 +28,7 @@ func datagrams(draw func(*dice) []byte) func(context.Context, *hostileRun, *dice
 				return nil, err
 			}
 			for i := 0; i < packetsEach && ctx.Err() == nil; i++ {
-				_, _ = c.Write(draw(d)) // a port that is closed since answers so
+				_, _ = c.Write(draw(d)) // fails if the port has been closed
 			}
 			_ = c.SetDeadline(time.Now().Add(20 * time.Millisecond))
 			came[awaitAnswer(c)]++
@@ -40,14 +40,14 @@ func datagrams(draw func(*dice) []byte) func(context.Context, *hostileRun, *dice
 
 func randomDatagram(d *dice) []byte { return d.bytes(d.IntN(1 << d.IntN(16))) }
 
-// shortHeader looks like a packet of QUIC of a connection that exists.
+// shortHeader looks like a QUIC packet of an existing connection.
 func shortHeader(d *dice) []byte {
 	b := d.bytes(21 + d.IntN(1400))
 	b[0] = 0x40 | b[0]&0x3f
 	return b
 }
 
-// wildSegments are right in all but their numbers.
+// wildSegments sends segments that are correct except for their event numbers.
 func wildSegments(ctx context.Context, h *hostileRun, d *dice) (map[string]int, error) {
 	c, err := net.Dial("udp", udpAddress(h.sourceAddrs[1]))
 	if err != nil {
@@ -56,14 +56,13 @@ func wildSegments(ctx context.Context, h *hostileRun, d *dice) (map[string]int, 
 	defer func() { _ = c.Close() }()
 	for i := 0; i < packetsEach && ctx.Err() == nil; i++ {
 		number := []uint64{math.MaxUint64, 1 << 63, 1 << 48, 1 << 32, d.Uint64(), 1<<40 + uint64(i)}[d.IntN(6)]
-		_, _ = c.Write(udpSegment(udpSource, number, d.bytes(d.IntN(100)))) // what is lost is lost
+		_, _ = c.Write(udpSegment(udpSource, number, d.bytes(d.IntN(100)))) // a datagram may be lost
 	}
 	_ = c.SetDeadline(time.Now().Add(20 * time.Millisecond))
 	return map[string]int{awaitAnswer(c): 1}, nil
 }
 
-// replay records datagrams on loopback, and sends them again as they were, and with bits flipped. This takes raw
-// sockets.
+// replay captures datagrams on loopback, and sends them again, unchanged or with bits flipped. It needs raw sockets.
 func replay(ctx context.Context, h *hostileRun, d *dice) (map[string]int, error) {
 	ports, err := h.listening("udp")
 	if err != nil {
@@ -93,12 +92,12 @@ func replay(ctx context.Context, h *hostileRun, d *dice) (map[string]int, error)
 			came["forged"]++
 			p[28+d.IntN(len(p)-28)] ^= 1 << d.IntN(8) // behind the headers of IP and UDP
 		}
-		_ = unix.Sendto(raw, p, 0, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}) // one that is too large is none
+		_ = unix.Sendto(raw, p, 0, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}) // fails for a packet that is too large
 	}
 	return came, nil
 }
 
-// captureDatagrams takes packets to these UDP ports of loopback, with their headers of IP and UDP, for a time.
+// captureDatagrams captures packets to these UDP ports of loopback for a time, with their IP and UDP headers.
 func captureDatagrams(ctx context.Context, to map[uint16]bool, long time.Duration) (out [][]byte, err error) {
 	const allIP = unix.ETH_P_IP>>8 | unix.ETH_P_IP&0xff<<8 // in the order of the network
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, allIP)

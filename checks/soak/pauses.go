@@ -9,18 +9,18 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// The pauses are a plan of their own: in each run one process stands still for up to half a minute, one that holds one
-// unit only and not the scheduler, or the control. Every policy tolerates that. What it asks is that the run goes on,
-// and that nobody else is lost.
+// The pauses are a plan of their own: in each run one process is stopped for up to half a minute, either the control or
+// a node with one unit and without the scheduler. The policy of each run tolerates that. The plan checks that the run
+// goes on, and that no other unit is lost.
 
-// pauseShapes have one unit on each node, and another readout unit beside that of the scheduler's node.
+// pauseShapes have one unit on each node, and a readout unit besides the one on the scheduler's node.
 var pauseShapes = []unitLayout{
 	{nodes: 5, rus: 2, bus: 3, scheduler: "n0"},
 	{nodes: 5, rus: 3, bus: 2, scheduler: "n0"},
 	{nodes: 4, rus: 2, bus: 2, scheduler: "n0"},
 }
 
-// longestPause is half a minute; that of a short plan is a little more than links and barriers tolerate.
+// The longest pauses. The one of a short plan is a little longer than links and barriers tolerate.
 const (
 	longestPause      = 30 * time.Second
 	longestShortPause = 8 * time.Second
@@ -52,7 +52,7 @@ func planPauses(seed uint64, index int, env env) plannedRun {
 	return r
 }
 
-// drawPauseSettings draws what such a run is loaded with.
+// drawPauseSettings draws the settings of such a run.
 func (d *dice) drawPauseSettings(s unitLayout) (set []string) {
 	add := func(name string, value any) { set = append(set, fmt.Sprintf("%s=%v", name, value)) }
 	d.addCommonSettings(s, add)
@@ -68,8 +68,8 @@ func (d *dice) drawPauseSettings(s unitLayout) (set []string) {
 	return set
 }
 
-// judgePauses is what must have come of such a run: it was ended by whoever asked for that, and lost at most what stood
-// still.
+// judgePauses checks the outcome of such a run: it has ended by the operator's stop, and has lost at most the stopped
+// unit.
 func judgePauses(r plannedRun, t *trial) (problems []string) {
 	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	if len(t.Problems) > 0 {
@@ -93,7 +93,7 @@ func judgePauses(r plannedRun, t *trial) (problems []string) {
 		}
 		reported, err := parseFigures(run)
 		if err != nil {
-			continue // judgeRecord complains
+			continue // judgeRecord reports the error
 		}
 		if i := slices.IndexFunc(reported.Losses, func(l lossEntry) bool {
 			return l.Unit == "units" &&

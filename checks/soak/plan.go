@@ -11,22 +11,22 @@ import (
 // nodeCount of the cluster: n0 to n4.
 const nodeCount = 5
 
-// env is what can be had here. A plan depends on it, so a run is repeated with the same.
+// env is what the machine and the flags allow. A plan depends on it: repeat a run with the same env.
 type env struct {
 	Network bool   // hosts are network namespaces: links can be cut
-	Mounts  bool   // each host has files of its own, and disks can be filled
+	Mounts  bool   // each host has its own files, and disks can be filled
 	Short   bool   // runs are short, for a check of a minute
-	Chain   bool   // the plan is that of the chain
-	Pauses  bool   // the plan is that of the pauses
-	Hostile bool   // one run for strangers
-	Python  string // interpreter of filters of a user's own; empty: there is none
+	Chain   bool   // the plan of the chain
+	Pauses  bool   // the plan of the pauses
+	Hostile bool   // one hostile run
+	Python  string // interpreter for a user's filters; empty: there is none
 }
 
-// A kind of fault. Its text is what the summary counts it by.
+// A kind of fault; the summary lists faults by this text.
 type kind string
 
-// Kinds of faults. What stands behind "kill", "stop" and "term" is the unit on the process that it strikes: SIGKILL,
-// SIGSTOP until SIGCONT, SIGTERM. What was killed or has ended is started anew at once.
+// Kinds of faults. kill is SIGKILL, stop is SIGSTOP until SIGCONT, term is SIGTERM; the second word is a unit of the
+// process that gets the signal. A process that has ended is restarted at once.
 const (
 	killBuilder   kind = "kill builder"
 	killReadout   kind = "kill readout"
@@ -58,17 +58,16 @@ const (
 	diskFull      kind = "disk full"
 )
 
-// A fault strikes At after the start of a run was asked for, and is over For later; For is zero for what happens in a
-// moment.
+// A fault begins At after the command start, and ends Duration later; Duration is zero for an instantaneous fault.
 type fault struct {
 	Kind            kind
 	At, Duration    time.Duration
-	Node            string // that it strikes; empty for the control, and for all
-	UnreachablePeer string // with cutPair: whom Node cannot reach
-	Percent         int    // of packets, with Loss and Reorder
+	Node            string // node with the fault; empty for the control, and for all
+	UnreachablePeer string // with cutPair: node that Node cannot reach
+	Percent         int    // of packets, with loss and reorder
 }
 
-// String is the fault as a line of the log has it.
+// String is the fault in a line of the log.
 func (f fault) String() string {
 	out := string(f.Kind)
 	if f.Node != "" {
@@ -95,12 +94,12 @@ type plannedRun struct {
 	Settings   []string // name=value, as load takes them
 	Place      outputPlace
 	Policy     policy
-	FilterName string        // name of filter processes that judge; empty: none do
-	Length     time.Duration // after which it is stopped
+	FilterName string        // name of filter processes; empty: there are none
+	Length     time.Duration // time after which it is stopped
 	Faults     []fault       // by time
 }
 
-// policy is what of the settings the judge must know.
+// policy is the settings that the judge must know.
 type policy struct {
 	Durability string // memory, file, disk
 	Overload   string // discard: events may be lost on purpose
@@ -113,11 +112,11 @@ type outputPlace string
 // Places. Each is a directory of the same path on every host.
 const (
 	sharedFiles    outputPlace = "shared" // the same files on every host
-	perHostFiles   outputPlace = "own"    // files of its own on each host
-	smallDiskFiles outputPlace = "small"  // the same on a small disk, which can be filled
+	perHostFiles   outputPlace = "own"    // different files on each host
+	smallDiskFiles outputPlace = "small"  // the same on a small disk, which a fault can fill
 )
 
-// planRun makes the run of this index. It depends on its arguments and on nothing else.
+// planRun makes the run of this index. It depends on its arguments alone.
 func planRun(seed uint64, index int, env env) plannedRun {
 	if env.Chain {
 		return planChain(seed, index, env)
@@ -141,12 +140,12 @@ func planRun(seed uint64, index int, env env) plannedRun {
 	return r
 }
 
-// mustEndGood says whether nothing that happens excuses anything but a GOOD run.
+// mustEndGood says whether the run must end GOOD: it must tolerate all its faults.
 func (r plannedRun) mustEndGood() bool {
 	return !slices.ContainsFunc(r.Faults, func(f fault) bool { return !f.mustBeTolerated() })
 }
 
-// mustBeTolerated is a fault that the run must tolerate without any loss and without a trace in the verdict.
+// mustBeTolerated says whether a run must tolerate the fault without any loss and still end GOOD.
 func (f fault) mustBeTolerated() bool {
 	switch f.Kind {
 	case killControl, termControl, reorder:
@@ -163,11 +162,11 @@ func (f fault) mustBeTolerated() bool {
 	return false
 }
 
-// faultWeights of the kinds, for a run in which nothing else decides.
+// faultWeights are the relative frequencies of the kinds.
 var faultWeights = []struct {
 	kind                     kind
 	weight                   int
-	network, mount, decision bool // what it needs
+	network, mount, decision bool // needs a network, mounts, a decision unit
 }{
 	{kind: killBuilder, weight: 8}, {kind: killReadout, weight: 4}, {kind: killScheduler, weight: 3},
 	{kind: killControl, weight: 5}, {kind: killEverybody, weight: 1},
@@ -186,7 +185,7 @@ var faultWeights = []struct {
 	{kind: diskFull, weight: 4, mount: true},
 }
 
-// dice are what a plan is drawn with.
+// dice are the random numbers of a plan.
 type dice struct{ *rand.Rand }
 
 func (d *dice) between(from, to time.Duration) time.Duration { return from + d.durationUpTo(to-from) }
@@ -196,7 +195,7 @@ func (d *dice) durationUpTo(most time.Duration) time.Duration {
 func (d *dice) pick(choices ...string) string { return choices[d.IntN(len(choices))] }
 func (d *dice) chance(percent int) bool       { return d.IntN(100) < percent }
 
-// faultlessEvery is how many runs of the plan it takes until one has no fault.
+// faultlessEvery: one run of the plan in faultlessEvery has no fault.
 const faultlessEvery = 8
 
 // kinds draws up to four faults.
@@ -228,7 +227,7 @@ func (d *dice) place(env env, full bool) outputPlace {
 	return sharedFiles
 }
 
-// fault draws when and whom a fault strikes.
+// fault draws the time, the duration and the node of a fault.
 func (d *dice) fault(k kind, s unitLayout, length time.Duration) fault {
 	f := fault{Kind: k, At: d.durationUpTo(length + 300*time.Millisecond)}
 	_, role, _ := strings.Cut(string(k), " ")
@@ -262,7 +261,7 @@ func (d *dice) fault(k kind, s unitLayout, length time.Duration) fault {
 	return f
 }
 
-// drawOutage is mostly a moment, now and then more than what links, gossip or control tolerate.
+// drawOutage is mostly short; now and then it is longer than links, gossip or the control tolerate.
 func (d *dice) drawOutage() time.Duration {
 	switch d.IntN(10) {
 	case 0, 1, 2, 3:

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// listening are the addresses on loopback at which the processes listen, as the kernel tells: no port is forgotten.
+// listening are the addresses on loopback at which the processes listen. They come from the kernel, so that no port is
+// forgotten.
 func (h *hostileRun) listening(network string) (out []string, err error) {
 	sockets := map[string]bool{} // inodes
 	for _, p := range h.c.processByName {
@@ -17,7 +18,7 @@ func (h *hostileRun) listening(network string) (out []string, err error) {
 			return nil, err
 		}
 		for _, f := range files {
-			if to, err := os.Readlink(f); err == nil { // else it is closed
+			if to, err := os.Readlink(f); err == nil { // the error: it was closed meanwhile
 				sockets[strings.TrimSuffix(strings.TrimPrefix(to, "socket:["), "]")] = true
 			}
 		}
@@ -39,7 +40,7 @@ func (h *hostileRun) listening(network string) (out []string, err error) {
 	return out, nil
 }
 
-// boundPort is the port of a line of the kernel's table, if it is a listening socket among these.
+// boundPort is the port in a line of the kernel's table, if the line is a listening socket among sockets.
 func boundPort(line, network string, sockets map[string]bool) (port uint64, ok bool) {
 	fields := strings.Fields(line)
 	if len(fields) < 10 || !sockets[fields[9]] || network == "tcp" && fields[3] != "0A" {

@@ -12,26 +12,26 @@ import (
 	"ringlet/lab/tool"
 )
 
-// restartDelay is what a service manager takes to start anew what has ended.
+// restartDelay is the time until a process that has ended is restarted, about that of a service manager.
 const restartDelay = 100 * time.Millisecond
 
-// A process is a control or a node, started anew whenever it ends, as systemd and Kubernetes do.
+// A process is a control, a node or a filter. It is restarted whenever it ends, as systemd and Kubernetes do.
 type process struct {
 	// immutable
 	name   string
 	args   []string // of ringlet
 	host   *host
-	log    string // file of what it says
-	dir    string // where it runs
+	log    string // file of its output
+	dir    string // working directory
 	exe    string
-	report func(problem string) // of an end that nobody asked for
+	report func(problem string) // called when it ends unexpectedly
 
 	mu           sync.Mutex
-	cmd          *exec.Cmd // of its present life; nil between two lives
+	cmd          *exec.Cmd // of its current life; nil between two lives
 	ended        chan struct{}
-	exitExpected bool // its end was asked for
+	exitExpected bool // it was told to end
 	stopped      bool // by SIGSTOP
-	noRestart    bool // it is not started anew
+	noRestart    bool // it is not restarted
 	starts       int
 	pids         []int // of all its lives
 	waiting      sync.WaitGroup
@@ -98,10 +98,10 @@ func exitText(err error) string {
 	return err.Error()
 }
 
-// errNotThere is of a process that is between two lives.
+// errNotThere is the error of a signal to a process that is between two lives.
 var errNotThere = errors.New("the process is not there at this moment")
 
-// signal sends a signal; final says that it is to end by it.
+// signal sends a signal; final says that the process will end by it.
 func (p *process) signal(s syscall.Signal, final bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,7 +121,7 @@ func (p *process) signal(s syscall.Signal, final bool) error {
 	return errNotThere
 }
 
-// resume lets it go on if it was stopped.
+// resume sends SIGCONT to a stopped process.
 func (p *process) resume() {
 	if p.isStopped() {
 		_ = p.signal(syscall.SIGCONT, false) // it may have ended meanwhile
@@ -134,7 +134,7 @@ func (p *process) isStopped() bool {
 	return p.stopped
 }
 
-// exited is a channel that is closed when the present life ends; closed at once where there is none.
+// exited is a channel that is closed when the current life ends; it is closed already if there is none.
 func (p *process) exited() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,7 +146,7 @@ func (p *process) exited() <-chan struct{} {
 	return p.ended
 }
 
-// pid is the number of its last life.
+// pid is the process id of its last life.
 func (p *process) pid() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,8 +160,8 @@ func (p *process) startCount() int {
 	return p.starts
 }
 
-// retire ends it for good: by SIGTERM within the bound, else with the stacks of its goroutines in its log, and by
-// force.
+// retire ends it without a restart, by SIGTERM. If it does not end within the bound, retire lets it write the stacks of
+// its goroutines to its log, kills it, and returns the problem.
 func (p *process) retire(bound time.Duration) (problem string) {
 	p.mu.Lock()
 	p.noRestart, p.exitExpected = true, true
@@ -181,7 +181,7 @@ func (p *process) retire(bound time.Duration) (problem string) {
 	return problem
 }
 
-// dump has the stacks of its goroutines written to its log, which ends it.
+// dump lets it write the stacks of its goroutines to its log by SIGQUIT, which ends it.
 func (p *process) dump() {
 	p.resume()
 	ended := p.exited()
@@ -192,7 +192,7 @@ func (p *process) dump() {
 	}
 }
 
-// kill ends it for good, at once.
+// kill kills it, without a restart.
 func (p *process) kill() {
 	p.mu.Lock()
 	p.noRestart, p.exitExpected = true, true
@@ -203,7 +203,7 @@ func (p *process) kill() {
 	p.waiting.Wait()
 }
 
-// lastLine of a log.
+// lastLine is the last line of a log.
 func lastLine(file string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {

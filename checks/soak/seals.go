@@ -15,22 +15,22 @@ import (
 	"ringlet/recording"
 )
 
-// keptRuns is how many runs stay in a directory, to be looked at again after each later one.
+// keptRuns is how many runs stay in a directory; their files are checked again after each later run.
 const keptRuns = 4
 
-// A seal is what a closed file was when it was seen first.
+// A seal is the size and the checksum of a closed file when it was first seen.
 type seal struct {
 	size int64
 	crc  uint32
 }
 
-// A sealLog remembers closed files of outputs: nothing may change or remove them.
+// A sealLog keeps the seals of closed files in outputs: no later run may change or remove them.
 type sealLog struct {
 	sealByPath map[string]seal // by path
 }
 
-// verify finds out whether every closed file is as it was, and remembers those that are new. It returns how many there
-// were before.
+// verify checks that every closed file is unchanged, and adds the seals of new ones. It returns how many it has
+// checked.
 func (l *sealLog) verify(dirs []string) (again int, problems []string, err error) {
 	if l.sealByPath == nil {
 		l.sealByPath = map[string]seal{}
@@ -85,7 +85,7 @@ func sealOf(path string) (s seal, err error) {
 	return s, err
 }
 
-// forget removes all but the newest runs, so that the soak does not fill the disk itself.
+// forget removes all but the newest keep runs, so that the soak does not fill the disk.
 func (l *sealLog) forget(dirs []string, keep int) error {
 	var errs []error
 	for _, dir := range dirs {

@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// A shape is who is what: readout units on the first members, builder units on the last, as the program does it.
+// A unitLayout says which node has which units: readout units are on the first nodes, builder units on the last, as the
+// program places them.
 type unitLayout struct {
 	nodes, rus, bus int
-	decision        string // node with the decision unit, beside other units or alone; empty: there is none
+	decision        string // node with the decision unit, with or without other units; empty: there is none
 	scheduler       string
 }
 
@@ -50,7 +51,7 @@ func (d *dice) shape() unitLayout {
 	return s
 }
 
-// drawSettings draws what a run is loaded with.
+// drawSettings draws the settings of a run.
 func (d *dice) drawSettings(s unitLayout, env env) (set []string, p policy) {
 	add := func(name string, value any) { set = append(set, fmt.Sprintf("%s=%v", name, value)) }
 	d.addCommonSettings(s, add)
@@ -72,7 +73,7 @@ func (d *dice) drawSettings(s unitLayout, env env) (set []string, p policy) {
 	return set, p
 }
 
-// addCommonSettings draws what a run of either plan has: who is what, an end that is asked for, and a seed.
+// addCommonSettings draws the settings of a run of every plan: the units, no end by itself, and a seed.
 func (d *dice) addCommonSettings(s unitLayout, add func(string, any)) {
 	add("nodes", s.nodes)
 	add("rus", s.rus)
@@ -82,9 +83,9 @@ func (d *dice) addCommonSettings(s unitLayout, add func(string, any)) {
 	add("seed", 1+d.Uint64N(1<<32))
 }
 
-// addDataSettings: 2 to 12 MB a second in 20 to 200 MEPs, so that a run of some seconds can be read back at once.
+// addDataSettings draws 2 to 12 MB a second in 20 to 200 MEPs, so that reading a run of some seconds is fast.
 func (d *dice) addDataSettings(s unitLayout, add func(string, any)) {
-	sources, size := s.rus+d.IntN(2*s.rus+1), 20+d.IntN(400) // uneven, unless the number says otherwise
+	sources, size := s.rus+d.IntN(2*s.rus+1), 20+d.IntN(400) // mostly no multiple of the units
 	event := sources * (size + 16)
 	rate := (2_000_000 + d.IntN(10_000_000)) / event
 	add("sources", sources)
@@ -94,7 +95,7 @@ func (d *dice) addDataSettings(s unitLayout, add func(string, any)) {
 	add("packing", max(1, rate/(20+d.IntN(180))))
 }
 
-// addDisciplineSettings: disciplines with what belongs to each.
+// addDisciplineSettings draws a discipline and its settings.
 func (d *dice) addDisciplineSettings(s unitLayout, add func(string, any)) (p policy) {
 	discipline := d.pick("shift", "shift", "tagring", "tagring-wait", "pull", "free")
 	add("discipline", discipline)
@@ -102,7 +103,7 @@ func (d *dice) addDisciplineSettings(s unitLayout, add func(string, any)) (p pol
 	case "shift":
 		end := d.pick("none", "central", "tournament", "dissemination")
 		add("phase-end", end)
-		if end != "none" && d.chance(50) { // else as the place of the nodes makes it
+		if end != "none" && d.chance(50) { // else the default, which depends on the hosts
 			add("phase-slack", d.pick("0", "1", "3"))
 		}
 	case "pull":
@@ -126,7 +127,7 @@ func (d *dice) addDisciplineSettings(s unitLayout, add func(string, any)) (p pol
 	return p
 }
 
-// addFilterSettings: events are judged and decided now and then; nothing is dropped by that.
+// addFilterSettings draws a filter and a decision unit for some runs; no event is dropped by them.
 func (d *dice) addFilterSettings(s unitLayout, p policy, add func(string, any)) {
 	if !p.RoI && d.chance(30) {
 		add("filter", "share:0.3")
@@ -140,7 +141,7 @@ func (d *dice) addFilterSettings(s unitLayout, p policy, add func(string, any)) 
 	}
 }
 
-// network: the carriers over a network mostly, since the others have no packets to lose.
+// network draws a carrier, mostly one over a network, since the others have no packets to lose.
 func (d *dice) network(env env, add func(string, any)) {
 	carriers := []string{
 		"quic", "quic", "quic", "quic", "quic-go", "quic-go", "stream", "stream",
@@ -149,11 +150,11 @@ func (d *dice) network(env env, add func(string, any)) {
 	t := carriers[d.IntN(len(carriers))]
 	add("transport", t)
 	if !env.Network && (t == "quic" || t == "quic-go") && d.chance(30) {
-		add("debug.drop", "0.02") // the only loss that there can be without a network of one's own
+		add("debug.drop", "0.02") // the only loss of packets without a network namespace
 	}
 }
 
-// summary is what of the settings a line of the log has.
+// summary is the main settings in a line of the log.
 func (r plannedRun) summary() string {
 	v := map[string]string{}
 	for _, s := range r.Settings {

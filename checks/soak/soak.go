@@ -19,14 +19,13 @@ type soak struct {
 	dir   *workDir
 	tally *tally
 
-	c            *cluster // nil between two
+	c            *cluster // nil between two clusters
 	clusterCount int
 	mu           sync.Mutex
-	problems     []string // problems that nobody waited for: ends of processes
+	problems     []string // unexpected ends of processes
 }
 
-// runAll is the whole soak. An error says that it could not go on; what is wrong with the program is a failure in the
-// tally.
+// runAll is the whole soak. An error says why it could not continue; failures of the program are in the tally.
 func (s *soak) runAll(ctx context.Context) error {
 	end := time.Now().Add(s.flags.duration)
 	i := s.flags.firstRun
@@ -39,7 +38,7 @@ func (s *soak) runAll(ctx context.Context) error {
 			return s.abort(err)
 		}
 	}
-	// When the faults have stopped, everything comes right: the last run has none.
+	// The last run has no fault: after the faults the cluster must work again.
 	for ; i%faultlessEvery != 0; i++ {
 	}
 	if ctx.Err() != nil {
@@ -51,7 +50,7 @@ func (s *soak) runAll(ctx context.Context) error {
 	return s.finish()
 }
 
-// abort ends what there is, at once.
+// abort kills the cluster.
 func (s *soak) abort(err error) error {
 	if s.c != nil {
 		s.countStarts()
@@ -88,7 +87,7 @@ func (s *soak) runOne(ctx context.Context, i int) error {
 	return nil
 }
 
-// verifyOutputs reads the outputs of a run back, and finds out whether those of earlier ones are as they were.
+// verifyOutputs reads the outputs of a run, and checks that those of earlier runs are unchanged.
 func (s *soak) verifyOutputs(ctx context.Context, plan plannedRun, t *trial) (problems []string) {
 	if plan.Place == nowhere {
 		return nil
@@ -110,7 +109,7 @@ func (s *soak) verifyOutputs(ctx context.Context, plan plannedRun, t *trial) (pr
 		problems = append(problems, fmt.Sprintf("the outputs cannot be looked at: %v", err))
 	}
 	if len(problems) > 0 {
-		return problems // everything stays
+		return problems // keep all runs
 	}
 	if err := s.c.sealLog.forget(dirs, keptRuns); err != nil {
 		problems = append(problems, err.Error())
@@ -118,7 +117,7 @@ func (s *soak) verifyOutputs(ctx context.Context, plan plannedRun, t *trial) (pr
 	return problems
 }
 
-// ensureCluster makes a cluster where there is none.
+// ensureCluster makes a cluster if there is none.
 func (s *soak) ensureCluster(ctx context.Context) (err error) {
 	if s.c != nil {
 		return nil
@@ -146,7 +145,7 @@ func (s *soak) takeProblems() []string {
 	return out
 }
 
-// log says in a line or two what came of a run.
+// log prints a line about a run: its settings, its faults and its verdicts.
 func (s *soak) log(plan plannedRun, t *trial, problems int) {
 	var faults []string
 	for _, f := range t.FaultsMade {
@@ -163,8 +162,8 @@ func (s *soak) log(plan plannedRun, t *trial, problems int) {
 		strings.Join(faults, ", "), mark, t.verdicts())
 }
 
-// recordFailure keeps what there is of a failure. After one that left the cluster in who knows what state, the stacks
-// of all processes are in their logs; the next run has a new cluster in any case.
+// recordFailure keeps the files of a failure. If the cluster is stuck, the processes also write their stacks to their
+// logs. The next run gets a new cluster in any case.
 func (s *soak) recordFailure(i int, plan plannedRun, problems []string, stuck bool) {
 	for _, p := range problems {
 		fmt.Println("         FAILED:", p)
@@ -193,7 +192,7 @@ func (s *soak) recordFailure(i int, plan plannedRun, problems []string, stuck bo
 	})
 }
 
-// repeatCommand is the command that makes the run anew.
+// repeatCommand is the command that repeats a run.
 func (s *soak) repeatCommand(i int) string {
 	args := fmt.Sprintf("bin/soak -seed %d -first %d -runs 1", s.flags.seed, i)
 	if s.flags.shortRuns {
@@ -212,14 +211,14 @@ func (s *soak) repeatCommand(i int) string {
 	return args
 }
 
-// countStarts adds up what the cluster's processes went through. It must still have them.
+// countStarts adds the restarts of the cluster's processes to the tally. It must be called before abandon.
 func (s *soak) countStarts() {
 	n, c := s.c.countStarts()
 	s.tally.NodeRestarts += max(0, n-nodeCount)
 	s.tally.ControlRestarts += max(0, c-1)
 }
 
-// finish ends the cluster in good order: nothing may be left behind.
+// finish ends the cluster with SIGTERM, and checks that it leaves nothing behind.
 func (s *soak) finish() error {
 	if s.c == nil {
 		return nil

@@ -18,7 +18,7 @@ import (
 	tapv1 "ringlet/proto/ringlet/tap/v1"
 )
 
-// What comes back to a stranger.
+// Outcomes for a stranger.
 const (
 	outcomeClosed   = "closed"
 	outcomeAnswered = "answered"
@@ -27,7 +27,7 @@ const (
 	outcomeAdmitted = "let in"
 )
 
-// everyPort makes an attack that does the same at each TCP port, and at the source of unix:, at the same time.
+// everyPort makes an attack that does the same at each TCP port, and at the source unix:, in parallel.
 func everyPort(do func(net.Conn, *dice) string) func(context.Context, *hostileRun, *dice) (map[string]int, error) {
 	return func(ctx context.Context, h *hostileRun, d *dice) (map[string]int, error) {
 		conns, came, err := h.connectAll(1)
@@ -53,7 +53,7 @@ func everyPort(do func(net.Conn, *dice) string) func(context.Context, *hostileRu
 	}
 }
 
-// connectAll connects to each port so many times.
+// connectAll makes that many connections to each port.
 func (h *hostileRun) connectAll(times int) (conns []net.Conn, came map[string]int, err error) {
 	ports, err := h.listening("tcp")
 	if err != nil {
@@ -77,7 +77,7 @@ func (h *hostileRun) connectAll(times int) (conns []net.Conn, came map[string]in
 	return conns, came, nil
 }
 
-// awaitAnswer reads until the connection ends, or its time is over.
+// awaitAnswer reads until the connection ends, or its deadline passes.
 func awaitAnswer(c net.Conn) string {
 	n, err := io.Copy(io.Discard, io.LimitReader(c, 1<<20))
 	switch {
@@ -90,7 +90,7 @@ func awaitAnswer(c net.Conn) string {
 }
 
 func randomBytes(c net.Conn, d *dice) string {
-	_, _ = c.Write(d.bytes(1 + d.IntN(1<<16))) // it may be closed meanwhile
+	_, _ = c.Write(d.bytes(1 + d.IntN(1<<16))) // the service may have closed the connection
 	return awaitAnswer(c)
 }
 
@@ -113,12 +113,12 @@ func noCertificate(c net.Conn, d *dice) string {
 	} else if err != nil {
 		return outcomeRefused
 	}
-	// TLS 1.3 tells a client only afterwards that its certificate is missing.
+	// In TLS 1.3 a client learns only after the handshake that its certificate is missing.
 	_, _ = io.WriteString(t, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
 	return awaitAnswer(t)
 }
 
-// halfOpen begins as messages here begin, and says nothing more.
+// halfOpen sends the beginning of a valid message, and nothing more.
 func halfOpen(c net.Conn, d *dice) string {
 	_, _ = io.WriteString(c, d.pick("R", "RGLF", "GET / HT", "\x00\x00",
 		"\x16\x03\x01\x02\x00", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
@@ -150,7 +150,7 @@ func slowBytes(c net.Conn, d *dice) string {
 	return awaitAnswer(c)
 }
 
-// idleConnections has many connections that say nothing.
+// idleConnections opens many connections and sends nothing.
 func idleConnections(ctx context.Context, h *hostileRun, _ *dice) (map[string]int, error) {
 	conns, came, err := h.connectAll(40)
 	defer func() {
@@ -170,7 +170,7 @@ func idleConnections(ctx context.Context, h *hostileRun, _ *dice) (map[string]in
 	return came, nil
 }
 
-// strangeFrontEnds want to be a source's front-end, with wild numbers.
+// strangeFrontEnds connect to sources as front-ends, and send wild event numbers.
 func strangeFrontEnds(ctx context.Context, h *hostileRun, d *dice) (map[string]int, error) {
 	came := map[string]int{}
 	for _, at := range []string{h.sourceAddrs[0], h.sourceAddrs[2], h.extraTCPAddr} {
@@ -180,7 +180,7 @@ func strangeFrontEnds(ctx context.Context, h *hostileRun, d *dice) (map[string]i
 			came[outcomeRefused]++
 		} else {
 			came[outcomeAdmitted]++
-			_ = s.Send(limit, d.Uint64(), d.bytes(d.IntN(1<<16))) // it may have been sent away since
+			_ = s.Send(limit, d.Uint64(), d.bytes(d.IntN(1<<16))) // the readout unit may have closed the stream
 			_ = s.Leave(limit)
 		}
 		cancel()
@@ -188,7 +188,7 @@ func strangeFrontEnds(ctx context.Context, h *hostileRun, d *dice) (map[string]i
 	return came, nil
 }
 
-// stuckReaders open streams of the API as a user, and read nothing.
+// stuckReaders open streams of the API as a user, and do not read them.
 func stuckReaders(ctx context.Context, h *hostileRun, d *dice) (map[string]int, error) {
 	id, err := certs.Load(h.c.path("keys"), operatorName)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A tally is what the summary says.
+// A tally is the content of the summary.
 type tally struct {
 	Seed                     uint64
 	Surroundings             string
@@ -19,21 +19,21 @@ type tally struct {
 	Verdicts                 map[string]int
 	TrialsWithoutRun         int
 	BuiltEvents, FoundEvents uint64 // events: reported as built; found in files, each once
-	CheckedSeals             int    // closed segments, again after every later run that was kept beside them
-	RecoveredLines           int    // lines in which recover said what it did
+	CheckedSeals             int    // checks of closed segments after later runs
+	RecoveredLines           int    // lines of output of recover
 	CompletedRecords         int    // runs whose record was completed when nodes were back
-	NodeRestarts             int    // started anew
-	ControlRestarts          int    // started anew
-	Recoveries               int    // from Error, or whatever a run ended in, to Ready
+	NodeRestarts             int
+	ControlRestarts          int
+	Recoveries               int // from Error, or from any other state after a run, to Ready
 	TimesToReady             []time.Duration
 	ConfigureRetries         int           // tries of load or configure beyond the first
-	RefusedCommands          int           // exclude and include that the policy did not tolerate
-	Order                    decisionOrder // of the decisions of all runs
-	Attacks                  *attackTally  // nil: there were none
+	RefusedCommands          int           // exclude and include that the control has refused
+	Order                    decisionOrder // decisions of all runs
+	Attacks                  *attackTally  // nil: no hostile run
 	Failures                 []failure
 }
 
-// A Failure is a run of the plan with a problem.
+// A failure is a run of the plan with problems.
 type failure struct {
 	Index         int
 	Problems      []string
@@ -98,7 +98,7 @@ func (t *tally) write(w io.Writer) {
 	}
 }
 
-// figures are what runs and faults came to.
+// figures prints the counts of faults, runs, events and recoveries.
 func (t *tally) figures(line func(name, format string, args ...any)) {
 	line("faults", "%s", summed(t.Faults))
 	line("runs", "%s; %d times a fault struck before there was one", summed(t.Verdicts), t.TrialsWithoutRun)
@@ -129,7 +129,7 @@ func summed[K ~string](counts map[K]int) string {
 	return fmt.Sprintf("%d: %s", sum, strings.Join(each, ", "))
 }
 
-// spread is median and maximum.
+// spread is the text for median and maximum.
 func spread(of []time.Duration) string {
 	if len(of) == 0 {
 		return "none"

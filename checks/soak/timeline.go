@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// An Action is a fault that begins, or is over.
+// An action is the beginning or the end of a fault.
 type action struct {
-	At    time.Duration // after the start was asked for
+	At    time.Duration // after the command start
 	Fault fault
 	Ends  bool
 }
@@ -26,10 +26,10 @@ func timeline(faults []fault) []action {
 	return out
 }
 
-// slowQueueRate is the rate of the queue in which packets are overtaken: a full one spends 0.6 ms there.
+// slowQueueRate is the rate in bit/s of the queue in which other packets overtake: a full packet takes 0.6 ms in it.
 const slowQueueRate = 20_000_000
 
-// netRules are the rules of the switch while these faults last. The class of the slow queue is the test bed's.
+// netRules are the rules of the switch during these faults. detour is the traffic class of the test bed's slow queue.
 func netRules(now []fault, detour string) []string {
 	var out []string
 	for _, f := range now {
