@@ -47,10 +47,10 @@ type cli struct {
 
 func main() { os.Exit(run(os.Args[1:], os.Stderr, term.IsTerminal(int(os.Stderr.Fd())))) }
 
-// run is the program. Everything it says goes to stderr.
+// run is the program. All its output goes to stderr.
 func run(args []string, stderr io.Writer, terminal bool) int {
 	var c cli
-	exitCode := -1 // what kong exits with
+	exitCode := -1 // the code with which kong wants to exit
 	decimal := kong.MapperFunc(decimalNumber)
 	parser, err := kong.New(&c, kong.Name("ringlet-convert"), kong.Vars{"version": version},
 		kong.Description("Makes Parquet, ROOT and JSON lines of recorded data."),
@@ -90,7 +90,8 @@ func run(args []string, stderr io.Writer, terminal bool) int {
 	return reportError(stderr, err)
 }
 
-// checkNoRepeats refuses a value that is given again: the last would count, and who meant both would not be told.
+// checkNoRepeats refuses a flag that is given twice: kong would take the last value, and a user who means both would
+// not notice.
 func checkNoRepeats(k *kong.Context) error {
 	seen := map[*kong.Flag]bool{}
 	for _, at := range k.Path {
@@ -148,7 +149,7 @@ func (c *cli) options(p *progress) conversion.Options {
 	}
 }
 
-// reportError prints what ended the conversion, and gives the exit code.
+// reportError prints the error that ended the conversion, and returns the exit code.
 func reportError(stderr io.Writer, err error) int {
 	var bad *input.BadError
 	var exists *conversion.OutputExistsError

@@ -14,12 +14,12 @@ import (
 
 const (
 	showEvery    = 200 * time.Millisecond
-	badShown     = 20 // lines; the journal of a directory has more, the summary the count
-	manyDropped  = 10 // one for so many rows
-	droppedShown = 64 // sources; the journal of a directory has all
+	badShown     = 20 // bad units that are named; the journal of a directory names more, the summary has the count
+	manyDropped  = 10 // a warning comes if more than one row in manyDropped is left out
+	droppedShown = 64 // sources that are named; the journal of a directory has all
 )
 
-// progress tells how far the conversion is: one line on a terminal, nothing elsewhere.
+// progress shows how far the conversion is: one line on a terminal, nothing elsewhere.
 type progress struct {
 	to       io.Writer
 	terminal bool
@@ -29,7 +29,7 @@ type progress struct {
 	named    int
 }
 
-// show renews the line now and then.
+// show updates the line, every showEvery at most.
 func (p *progress) show(r conversion.Result) {
 	now := time.Now()
 	if !p.terminal || now.Sub(p.last) < showEvery {
@@ -55,7 +55,7 @@ func (p *progress) clear() {
 	}
 }
 
-// bad names what was left out.
+// bad prints a unit that was left out, up to badShown of them.
 func (p *progress) bad(err *input.BadError) {
 	p.named++
 	switch {
@@ -68,7 +68,7 @@ func (p *progress) bad(err *input.BadError) {
 	}
 }
 
-// done is the summary.
+// done prints the summary.
 func (p *progress) done(path string, r conversion.Result) {
 	if p.quiet {
 		return
@@ -78,7 +78,8 @@ func (p *progress) done(path string, r conversion.Result) {
 	p.dropped(r.Dropped, r.Rows)
 }
 
-// dropped says what --once left out, by source. Runs share little: of much it says what else can be the cause.
+// dropped prints how many fragments --once has left out, by source. Runs of one measurement share few events: if many
+// were left out, it also prints the probable cause.
 func (p *progress) dropped(of map[uint16]uint64, rows uint64) {
 	var all uint64
 	var each, more []string

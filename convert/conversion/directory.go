@@ -19,12 +19,12 @@ import (
 	"ringlet/internal/safeopen"
 )
 
-// journalName is the journal in a directory. Readers of data sets leave out names that begin with a dash below.
+// journalName is the journal in a directory. Readers of data sets ignore names that begin with an underscore.
 const journalName = "_convert.json"
 
 const (
 	journalVersion = 1
-	badNamed       = 64 // of bad units, in the journal
+	badNamed       = 64 // bad units that the journal names
 	maxJournal     = 64 << 20
 )
 
@@ -32,15 +32,15 @@ const (
 type state struct {
 	Version  int            `json:"version"`
 	Settings settings       `json:"settings"`
-	Next     input.Position `json:"next"` // where the input goes on
-	Part     int            `json:"part"` // number of the next
+	Next     input.Position `json:"next"` // where reading continues
+	Part     int            `json:"part"` // number of the next part
 	Result
 	BadFirst []string `json:"bad_first,omitempty"`
-	Files    []made   `json:"files"` // whole ones
+	Files    []made   `json:"files"` // complete files
 	Done     bool     `json:"done"`
 }
 
-// settings are what must be equal for a conversion to go on.
+// settings must be equal for a conversion to be resumed.
 type settings struct {
 	Inputs []string `json:"inputs"`
 	To     string   `json:"to"`
@@ -49,7 +49,7 @@ type settings struct {
 	Once   bool     `json:"once,omitempty"`
 }
 
-// made is a file that is whole.
+// made is a complete file.
 type made struct {
 	Name  string `json:"name"`
 	Rows  uint64 `json:"rows"`
@@ -66,7 +66,7 @@ func (j *job) directory(ctx context.Context, in *input.Inputs) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	defer func() { _ = lock.Close() }() // nothing was written through it
+	defer func() { _ = lock.Close() }() // held only for its lock
 	if err := seize(lock); err != nil {
 		return Result{}, err
 	}
@@ -85,7 +85,8 @@ func (j *job) directory(ctx context.Context, in *input.Inputs) (Result, error) {
 	return j.state.Result, j.rename(j.dir)
 }
 
-// abandon closes the open tables as they are. Without a whole part there is nothing to go on with: all of it goes.
+// abandon closes the open tables after an error. If no part is complete, it removes the directory: there is nothing to
+// resume.
 func (j *job) abandon() error {
 	for _, t := range j.tables {
 		t.out.Abandon()
@@ -96,7 +97,7 @@ func (j *job) abandon() error {
 	return os.RemoveAll(j.dir)
 }
 
-// end closes the last parts. A conversion without rows has one table all the same, so that readers find the columns.
+// end closes the last parts. A conversion without rows gets an empty table, so that readers find the columns.
 func (j *job) end() error {
 	if j.state.Rows == 0 && !j.o.Banks {
 		if _, err := j.table(0); err != nil {
@@ -110,7 +111,7 @@ func (j *job) end() error {
 	return j.save()
 }
 
-// resume takes up what an earlier conversion left, and removes what it had not finished.
+// resume loads the journal of an earlier conversion, if there is one, and removes its incomplete files.
 func (j *job) resume() error {
 	path := filepath.Join(j.dir, journalName)
 	b, err := safeopen.ReadNoFollow(path, maxJournal)
@@ -141,7 +142,7 @@ func (j *job) resume() error {
 	return j.save()
 }
 
-// ours refuses a directory without a journal that has something in it.
+// ours refuses a directory that has files but no journal: no conversion has made it.
 func (j *job) ours() error {
 	names, err := os.ReadDir(j.dir)
 	if err == nil && len(names) > 0 && !(len(names) == 1 && names[0].Name() == journalName+".tmp") {
@@ -150,7 +151,7 @@ func (j *job) ours() error {
 	return err
 }
 
-// clean removes all but the files that are whole, which must be as they were.
+// clean removes all files but the complete ones, which must have the size that the journal says.
 func (j *job) clean() error {
 	keep := map[string]bool{filepath.Join(j.dir, journalName): true}
 	for _, f := range j.state.Files {
@@ -169,7 +170,7 @@ func (j *job) clean() error {
 	})
 }
 
-// makeItself makes a directory. One that is there is taken, a link to one is not: files are removed in it.
+// makeItself makes a directory. It accepts an existing one, but no link to one, since files in it are removed.
 func makeItself(dir string) error {
 	err := os.Mkdir(dir, 0o777)
 	if !errors.Is(err, fs.ErrExist) {
@@ -182,7 +183,7 @@ func makeItself(dir string) error {
 	return err
 }
 
-// save replaces the journal.
+// save replaces the journal atomically.
 func (j *job) save() error {
 	slices.SortFunc(j.state.Files, func(a, b made) int { return cmp.Compare(a.Name, b.Name) })
 	b, err := json.MarshalIndent(&j.state, "", "\t")
@@ -210,10 +211,10 @@ func seize(f *os.File) error {
 	return nil
 }
 
-// place renames. Without force nothing is replaced; with it, what stood there is removed afterwards.
+// place renames from to to. If to exists, it fails without force, and replaces it with force.
 func place(from, to string, force bool) error {
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // a file system without it: look, then rename
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // the file system has no RENAME_NOREPLACE
 		if _, err := os.Lstat(to); err == nil {
 			return swap(from, to, force)
 		}
@@ -225,7 +226,7 @@ func place(from, to string, force bool) error {
 	return err
 }
 
-// swap replaces what stands there.
+// swap replaces to by from; with force only.
 func swap(from, to string, force bool) error {
 	if !force {
 		return fs.ErrExist

@@ -1,20 +1,21 @@
-// Package conversion makes files for analysis from recorded data: rows of package input, written by package output. It
-// stands for design note 049.
+// Package conversion makes files for analysis from recorded data: package input reads rows, package output writes them
+// (docs/design/049-convert.md).
 //
 // # How to use it
 //
-// Run does a whole conversion. The output is a file if its name ends like one of the kinds, and a directory if it
-// has no ending, if / stands behind it, or if To says what it holds. Any other ending is refused.
+// Run does a whole conversion. The output is a file if its name has the ending of a kind. It is a directory if the name
+// has no ending, if it ends with /, or if To gives the kind. Any other ending is refused.
 //
-// A directory grows under the name OUT.partial: numbered parts, and the journal _convert.json, which says which parts
-// are whole and where the input goes on. After each part everything is synchronised, then the journal is replaced. So a
-// conversion that was killed goes on behind its last part when it is run again with the same input. At the end the
-// directory is renamed. A file grows under OUT.partial too, and is begun anew.
+// A directory is written under the name OUT.partial: numbered parts, and the journal _convert.json, which lists
+// complete parts and says where the input continues. After each part, Run syncs the files and then replaces the
+// journal. If a conversion is killed and run again with the same input, it continues after its last complete part. At
+// the end Run renames the directory. A single file is written under OUT.partial too, but a killed conversion begins it
+// anew.
 //
-// A conversion that fails before its first part is whole leaves nothing.
+// A conversion that fails before its first part is complete leaves nothing.
 //
-// Until its end nothing stands under the name of the output. What stands there already is replaced with Force only, and
-// a directory only if a conversion made it.
+// The name of the output appears only at the end. An existing output is replaced with Force only, and a directory only
+// if a conversion has made it.
 //
-// One process converts to an output at a time, by a lock on OUT.partial. One goroutine does everything.
+// A lock on OUT.partial lets one process at a time convert to an output. One goroutine does everything.
 package conversion

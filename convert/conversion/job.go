@@ -11,7 +11,7 @@ import (
 	"ringlet/event"
 )
 
-// bufferedMost bounds what the open tables of a conversion hold in memory together.
+// bufferedMost is the most bytes that the open tables of a conversion buffer together.
 const bufferedMost = 64 << 20
 
 // job is one conversion. It is the Consumer of its input.
@@ -21,9 +21,9 @@ type job struct {
 
 	state    state
 	dir      string            // OUT.partial
-	only     *table            // all rows go there
-	tables   map[string]*table // open ones, by folder
-	byType   [256]*table       // the same
+	only     *table            // of a conversion to one file: all rows go there
+	tables   map[string]*table // open tables, by folder
+	byType   [256]*table       // the same, by type of bank
 	buffered int
 	since    int64 // bytes read since the last part
 }
@@ -58,7 +58,7 @@ func (j *job) Row(r *input.Row) error {
 	return j.bound(t)
 }
 
-// bound keeps what all tables buffer within its limit: the largest is written.
+// bound keeps the buffers of all tables within bufferedMost: it flushes the largest one.
 func (j *job) bound(t *table) error {
 	j.buffered += t.out.Buffered() - t.buffered
 	t.buffered = t.out.Buffered()
@@ -78,7 +78,7 @@ func (j *job) bound(t *table) error {
 	return nil
 }
 
-// Bad counts a unit that cannot be read, or ends the conversion.
+// Bad counts a bad unit with Skip; otherwise it ends the conversion with err.
 func (j *job) Bad(err *input.BadError) error {
 	if !j.o.Skip {
 		return err
@@ -93,7 +93,7 @@ func (j *job) Bad(err *input.BadError) error {
 	return nil
 }
 
-// Dropped counts a fragment that an input before has.
+// Dropped counts a fragment that was left out, since an earlier input has it.
 func (j *job) Dropped(source uint16) {
 	if j.state.Dropped == nil {
 		j.state.Dropped = map[uint16]uint64{}
@@ -101,7 +101,7 @@ func (j *job) Dropped(source uint16) {
 	j.state.Dropped[source]++
 }
 
-// Done closes the parts when they are large enough.
+// Done counts a unit, and ends the part when it has read PartBytes.
 func (j *job) Done(next input.Position, bytes int64) error {
 	j.state.Next = next
 	j.state.Units++
@@ -167,7 +167,7 @@ func (j *job) closeAll() error {
 	return nil
 }
 
-// part ends a part: what it holds is kept, whatever comes.
+// part ends a part: from now on a killed conversion keeps it.
 func (j *job) part() error {
 	if err := j.closeAll(); err != nil {
 		return err
@@ -182,10 +182,11 @@ func (j *job) part() error {
 	return nil
 }
 
-// rename gives what is whole its name.
+// rename gives the complete output its name.
 func (j *job) rename(temp string) error {
 	if err := place(temp, j.o.Output, j.o.Force); errors.Is(err, os.ErrExist) {
-		return &OutputExistsError{j.o.Output, "has come into being meanwhile; what was converted is dropped or in " + temp}
+		return &OutputExistsError{j.o.Output, "was made by another process meanwhile; the converted data is dropped or in " +
+			temp}
 	} else if err != nil {
 		return err
 	}

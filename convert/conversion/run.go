@@ -15,51 +15,51 @@ import (
 	"ringlet/lab/inspect"
 )
 
-// Options are those of Run.
+// Options are the options of Run.
 type Options struct {
 	Inputs []string
 	Format string // of the inputs that are files: mdf, mep, mfp; empty or auto: by their first bytes
 	Output string
 	To     string // name of a kind; empty: by the extension of Output, parquet for a directory
-	Banks  bool   // unfold containers, and in a directory a table for each type
-	Skip   bool   // leave bad units out; otherwise the first ends it
+	Banks  bool   // unfold containers into banks; in a directory, write a table for each type
+	Skip   bool   // leave bad units out; otherwise the first one ends the conversion
 	Force  bool   // replace the output, and begin anew
-	Run    uint32 // number for data that have none
-	Once   bool   // leave out the fragments that an input before has; takes several runs
+	Run    uint32 // run number for data without one
+	Once   bool   // leave out fragments that an earlier input has; takes several runs
 
 	MaxUnit   int   // largest record or packet, bytes
-	PartBytes int64 // of input, after which the parts of a directory are closed
+	PartBytes int64 // bytes of input in a part of a directory
 
 	Progress func(Result)            // after each unit; may be nil
 	Bad      func(*input.BadError)   // for each unit that is left out; may be nil
-	Part     func(done Result) error // after each part that a killed conversion would keep; may be nil
+	Part     func(done Result) error // after each complete part; may be nil
 }
 
-// Result is what was converted.
+// Result counts what was converted.
 type Result struct {
 	Read    int64  `json:"read_bytes"`
 	Total   int64  `json:"total_bytes"`
 	Units   uint64 `json:"units"` // records, MEPs or MFPs
 	Rows    uint64 `json:"rows"`
-	Missing uint64 `json:"missing"` // of the rows, those of missing fragments
+	Missing uint64 `json:"missing"` // rows of missing fragments
 	Bytes   int64  `json:"data_bytes"`
 	Bad     uint64 `json:"bad"` // units left out, and containers that were not unfolded
-	// Dropped are the fragments of each source that were left out, since an input before has them (Once).
+	// Dropped counts, by source, fragments that were left out, since an earlier input has them (Once).
 	Dropped map[uint16]uint64 `json:"dropped,omitempty"`
 
-	Resumed int64 `json:"-"` // bytes of input that an earlier conversion had done
+	Resumed int64 `json:"-"` // bytes of input that a killed conversion had done
 }
 
-// An OutputExistsError is an output that stands there already.
+// An OutputExistsError is an existing output that may not be replaced.
 type OutputExistsError struct{ Path, Why string }
 
 func (e *OutputExistsError) Error() string { return e.Path + " " + e.Why }
 
-// partialSuffix is behind the name of an output that is not whole.
+// partialSuffix ends the name of an incomplete output.
 const partialSuffix = ".partial"
 
-// Run converts. Errors: *NameError, *OutputExistsError, *input.BadError without Skip, *input.LiveError, ctx's, and
-// those of the system.
+// Run converts. Errors: *NameError, *OutputExistsError, *input.BadError without Skip, *input.LiveError, the error of
+// ctx, and errors of the system.
 func Run(ctx context.Context, o Options) (Result, error) {
 	kind, single, err := o.kind()
 	o.Output = filepath.Clean(o.Output)
@@ -100,8 +100,8 @@ type NameError struct{ Path, Why string }
 
 func (e *NameError) Error() string { return e.Path + " " + e.Why }
 
-// kind is what the output is. As elsewhere a name that ends with / is a directory. A name that ends like a file which
-// nobody knows is refused: who asks for x.csv does not want a directory of Parquet.
+// kind is the kind of the output, and whether it is a single file. A name that ends with / is a directory. An unknown
+// ending is refused: a user who asks for x.csv does not want a directory of Parquet.
 func (o *Options) kind() (k *output.Kind, single bool, err error) {
 	base := filepath.Base(o.Output)
 	if strings.HasSuffix(o.Output, "/") {
@@ -126,7 +126,7 @@ func (o *Options) kind() (k *output.Kind, single bool, err error) {
 	return k, false, err
 }
 
-// free refuses an output that stands there and may not be replaced.
+// free refuses an existing output that may not be replaced.
 func (o *Options) free(single bool) error {
 	st, err := os.Lstat(o.Output)
 	switch {
@@ -155,7 +155,7 @@ func (j *job) file(ctx context.Context, in *input.Inputs) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	defer func() { _ = lock.Close() }() // nothing was written through it
+	defer func() { _ = lock.Close() }() // held only for its lock
 	if err := seize(lock); err != nil {
 		return Result{}, err
 	}

@@ -1,26 +1,25 @@
-// Package input reads what is to be converted: files of MDF records, MEPs or MFPs, and the directories of recorded
-// runs. It gives rows: one for each fragment, or one for each bank where containers are to be unfolded. It stands for
-// the formats of docs/format.
+// Package input reads files of MDF records, MEPs or MFPs (docs/format), and the directories of recorded runs. It makes
+// a row of each fragment or, if containers are unfolded, of each bank.
 //
 // # How to use it
 //
-// Open finds out what the inputs are. Each then gives all rows to a Consumer, one unit (record, MEP, MFP) after
-// another, and says after each unit from which Position a later Each goes on. Memory holds one unit.
+// Open determines the formats of the inputs. Each then passes all rows to a Consumer, one unit (record, MEP, MFP) after
+// another, and reports after each unit the Position from which a later Each can continue. Memory holds one unit.
 //
-// A unit that cannot be read is a *BadError with file, record and offset. The Consumer decides: an error from Bad ends
-// it, otherwise the unit is left out. Only a container that holds something else than banks is not left out: it comes
-// as it is.
+// A unit that cannot be read is a *BadError with file, record and offset. If the Consumer's Bad returns an error, Each
+// ends with it; otherwise the unit is left out. Only a container with other content than banks is not left out: it
+// becomes one row.
 //
-// # Which event a row is of
+// # The event number of a row
 //
-// MEPs and MFPs say it. An MDF record does not: in a recording its index does, and in a file alone events are numbered
-// from 0 in the order of the records, over all files. Rows of MDF records have orbit and bunch, others have 0.
+// MEPs and MFPs contain it. MDF records do not: in a recording the index has it, and records of files are numbered from
+// 0, over all files. Rows of MDF records have orbit and bunch; in other rows these are 0.
 //
 // # Runs of one measurement
 //
-// With Once Each leaves out the fragments (source and event) that an input before has, and tells the Consumer. It holds
-// ranges of event numbers for that, spansMost of them; more are an error. A later Each reads once more what is before
-// its Position. Fragments are not compared: what has the same numbers is the same.
+// With Once, Each leaves out fragments (source and event) that an earlier input has, and reports them to the Consumer.
+// It keeps up to spansMost ranges of event numbers for that; more are an error. To continue from a Position, Each reads
+// the input before it again. It does not compare fragments: those with the same numbers count as the same.
 //
 // # What it does not promise
 //

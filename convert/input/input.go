@@ -15,37 +15,37 @@ import (
 	"ringlet/recording"
 )
 
-// Options say how to read.
+// Options are the options of Open.
 type Options struct {
 	Format  inspect.Format // of files; zero means FormatAuto
 	Banks   bool           // unfold containers into banks
-	Run     uint32         // number for data that have none
+	Run     uint32         // run number for data without one
 	MaxUnit int            // largest record or packet, bytes
-	Once    bool           // leave out the fragments that an input before has; takes several runs
+	Once    bool           // leave out fragments that an earlier input has; takes several runs
 }
 
-// Inputs are what is to be converted: files, or one recording; with Once any of both.
+// Inputs are the inputs of a conversion: files, or one recording; with Once any number of both.
 type Inputs struct {
 	Bytes int64 // of all
-	// Print tells these inputs from others, and from themselves when they have changed.
+	// Print is a fingerprint: it differs for other inputs, and for the same ones when they have changed.
 	Print []string
 
 	opts Options
 	list []inputEntry
 }
 
-// inputEntry is an input.
+// inputEntry is a file or a recording.
 type inputEntry struct {
 	path string
 	// Of a file.
 	format inspect.Format
-	size   int64 // of what is read of it
-	// Of a recording: what Print says of it. Memory has the contents of the first input only.
+	size   int64 // bytes that are read
+	// Of a recording: its fingerprint. Only the first input has its contents in memory.
 	print    string
 	contents *recording.Contents
 }
 
-// A LiveError is a recording that a run still writes.
+// A LiveError is a recording that a process is still writing.
 type LiveError struct{ Path string }
 
 func (e *LiveError) Error() string {
@@ -53,8 +53,8 @@ func (e *LiveError) Error() string {
 		e.Path)
 }
 
-// Open looks at the inputs: files, or one directory of a run; with Once any number of both. The error is a *LiveError,
-// a *BadError for a file of no known format, or of the system.
+// Open opens the inputs: files, or one directory of a run; with Once any number of both. The error is a *LiveError, a
+// *BadError for a file of no known format, or an error of the system.
 func Open(ctx context.Context, paths []string, opts Options) (*Inputs, error) {
 	in := &Inputs{opts: opts}
 	for _, path := range paths {
@@ -104,13 +104,13 @@ func (in *Inputs) openRuns(ctx context.Context, path string) error {
 	return nil
 }
 
-// printed is what tells a recording from others.
+// printed is the fingerprint of a recording, and its size.
 type printed struct {
 	text  string
 	bytes int64
 }
 
-// openRun reads manifest and indexes of a recording.
+// openRun reads the manifest and the indexes of a recording.
 func openRun(ctx context.Context, path string) (*recording.Contents, printed, error) {
 	c, err := recording.Read(ctx, path)
 	if err != nil {
@@ -136,13 +136,13 @@ func openRun(ctx context.Context, path string) (*recording.Contents, printed, er
 	return c, p, nil
 }
 
-// openFile finds out what is in a file.
+// openFile determines the format and the size of a file.
 func (in *Inputs) openFile(ctx context.Context, path string, st fs.FileInfo) error {
 	f, err := safeopen.Open(path)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }() // it was read
+	defer func() { _ = f.Close() }() // only read from
 	size := st.Size()
 	o, open, err := recording.ReadOpenSegment(ctx, path)
 	if err != nil {
@@ -177,8 +177,8 @@ func (in *Inputs) openFile(ctx context.Context, path string, st fs.FileInfo) err
 	return nil
 }
 
-// Each gives all rows from a position on to the Consumer. The error is the Consumer's, of ctx, or of the system. With
-// Once it reads what is before the position once more, to know what was there.
+// Each passes all rows from a position on to the Consumer. The error is the Consumer's, of ctx, or of the system. With
+// Once it first reads the input before the position again, to know its fragments.
 func (in *Inputs) Each(ctx context.Context, from Position, to Consumer) error {
 	u := &unfolder{to: to, banks: in.opts.Banks}
 	if in.opts.Once {
@@ -226,7 +226,7 @@ func (in *Inputs) eachUnit(ctx context.Context, from Position, u *unfolder) (Pos
 	if err != nil {
 		return from, err
 	}
-	defer func() { _ = f.Close() }() // it was read
+	defer func() { _ = f.Close() }() // only read from
 	r := event.NewUnitReader(io.NewSectionReader(f, from.Offset, this.size-from.Offset), event.UnitReaderOptions{
 		Format:       string(this.format),
 		MaxUnitBytes: in.opts.MaxUnit,
@@ -261,7 +261,7 @@ func (in *Inputs) eachUnit(ctx context.Context, from Position, u *unfolder) (Pos
 	}
 }
 
-// skip reports a unit that the reader refused, and goes past it.
+// skip reports a unit that the reader has refused, skips it, and returns the number of bytes skipped.
 func (u *unfolder) skip(r *event.UnitReader, err error, from Position) (int64, error) {
 	var fe *event.FormatError
 	if !errors.As(err, &fe) {
@@ -273,7 +273,7 @@ func (u *unfolder) skip(r *event.UnitReader, err error, from Position) (int64, e
 	return r.Skip()
 }
 
-// unit gives the rows of one unit.
+// unit passes on the rows of one unit.
 func (u *unfolder) unit(format inspect.Format, b []byte, number uint64, record, offset int64) error {
 	switch format {
 	case inspect.FormatMEP:

@@ -7,28 +7,28 @@ import (
 	"slices"
 )
 
-// spansMost bounds what Once holds of all sources together, 16 bytes each.
+// spansMost is the most spans that Once keeps, of all sources together; each has 16 bytes.
 const spansMost = 2 << 20
 
-// span is events that follow each other, both ends among them.
+// span is the events from first to last.
 type span struct{ first, last uint64 }
 
-// sourceKey is whose events spans are: the fragments of a source, or the marks of those that did not come.
+// sourceKey names a list of spans: the fragments of a source, or its marks of missing fragments.
 type sourceKey struct {
 	source uint16
 	marks  bool
 }
 
-// eventSpans is which events of a source inputs have.
+// eventSpans are the events of a source in the inputs.
 type eventSpans struct {
-	earlier []span // of the inputs before this one: in order, apart from each other
-	now     []span // of this one, as they came
+	earlier []span // of earlier inputs: in order, with gaps between them
+	now     []span // of the current input, in the order in which they were read
 }
 
-// once knows which fragments the inputs before this one have. Numbers of events mostly follow each other, so it holds
-// ranges of them.
+// once knows which fragments the earlier inputs have. It keeps ranges of event numbers, since numbers are mostly
+// consecutive.
 type once struct {
-	file  int // the input that is read
+	file  int // index of the current input
 	seen  map[sourceKey]*eventSpans
 	spans int
 	most  int
@@ -36,7 +36,7 @@ type once struct {
 
 func newOnce() *once { return &once{seen: map[sourceKey]*eventSpans{}, most: spansMost} }
 
-// begin says which input is read from now on.
+// begin sets the current input.
 func (o *once) begin(file int) {
 	if file == o.file {
 		return
@@ -48,8 +48,9 @@ func (o *once) begin(file int) {
 	}
 }
 
-// record says whether an input before this one has a fragment, and keeps in mind that this one has it. A mark stands
-// for a fragment that did not come, so an input has it, too, if it has the fragment; not the other way round.
+// record says whether an earlier input has a fragment, and records that the current one has it. A mark stands for a
+// missing fragment: it counts as a repetition if an earlier input has the mark or the fragment itself. A fragment does
+// not count as a repetition of a mark.
 func (o *once) record(source uint16, event uint64, mark bool) (again bool, err error) {
 	if o.contains(sourceKey{source, false}, event) || mark && o.contains(sourceKey{source, true}, event) {
 		return true, nil
@@ -68,7 +69,7 @@ func (o *once) record(source uint16, event uint64, mark bool) (again bool, err e
 	return false, o.bound()
 }
 
-// contains says whether an input before this one has an event of a source.
+// contains says whether an earlier input has an event of a source.
 func (o *once) contains(whose sourceKey, event uint64) bool {
 	h := o.seen[whose]
 	if h == nil {
@@ -78,8 +79,8 @@ func (o *once) contains(whose sourceKey, event uint64) bool {
 	return i < len(h.earlier) && h.earlier[i].first <= event
 }
 
-// bound joins what follows each other when there are too many spans. If that does not free a quarter, it gives up: each
-// next time would come sooner.
+// bound joins adjacent spans when there are too many. If less than a quarter becomes free, it returns an error: it
+// would have to join more and more often.
 func (o *once) bound() error {
 	if o.spans <= o.most {
 		return nil
@@ -96,7 +97,7 @@ func (o *once) bound() error {
 	return nil
 }
 
-// joined puts spans in order, and joins those that overlap or follow each other.
+// joined sorts spans, and joins those that overlap or are adjacent.
 func joined(s []span) []span {
 	slices.SortFunc(s, func(a, b span) int { return cmp.Compare(a.first, b.first) })
 	kept := s[:0]
@@ -110,10 +111,10 @@ func joined(s []span) []span {
 	return kept
 }
 
-// passed takes nothing: with it Each goes once more through what an earlier conversion has done.
+// passed is a Consumer that ignores all rows: with it, Each reads again what a killed conversion had done.
 type passed struct{ until Position }
 
-// errPassed says that all of it is passed.
+// errPassed ends Each when passed has reached its position.
 var errPassed = errors.New("passed")
 
 func (*passed) Row(*Row) error      { return nil }

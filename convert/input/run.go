@@ -8,7 +8,7 @@ import (
 	"ringlet/recording"
 )
 
-// eachMEP goes through a recording.
+// eachMEP passes on the rows of a recording, in the order of MEPs.
 func (in *Inputs) eachMEP(ctx context.Context, from Position, u *unfolder) error {
 	this := &in.list[from.File]
 	c := this.contents
@@ -47,7 +47,8 @@ func (in *Inputs) eachMEP(ctx context.Context, from Position, u *unfolder) error
 	})
 }
 
-// problems reports what is wrong with files of a recording, but for what only its writer left undone.
+// problems reports the problems of a recording's files, except those that a killed writer leaves: open and unlisted
+// segments.
 func problems(c *recording.Contents, to Consumer) error {
 	for p := range c.AllProblems {
 		if p.Kind == recording.LeftOpen || p.Kind == recording.Unlisted {
@@ -66,7 +67,7 @@ func problems(c *recording.Contents, to Consumer) error {
 	return nil
 }
 
-// unfoldMEP gives the rows of one MEP of a recording.
+// unfoldMEP passes on the rows of one MEP of a recording.
 func (u *unfolder) unfoldMEP(p *recording.RecordedMEP) error {
 	record := int64(p.MEP)
 	switch p.Format {
@@ -100,7 +101,8 @@ func (u *unfolder) unfoldMEP(p *recording.RecordedMEP) error {
 	}
 }
 
-// records gives the banks of the MDF records of a MEP. A bad record is left out; the others keep their event.
+// records passes on the banks of the MDF records of a MEP. It leaves out a bad record; the others keep their event
+// numbers.
 func (u *unfolder) records(p *recording.RecordedMEP) error {
 	records := event.NewMDFCursor(p.Data, true)
 	for at, n := int64(0), uint64(0); at < p.Length; n++ {

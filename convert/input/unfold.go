@@ -6,10 +6,10 @@ import (
 	"ringlet/event"
 )
 
-// unfolder makes rows of units.
+// unfolder makes rows from units.
 type unfolder struct {
 	to    Consumer
-	banks bool // containers are unfolded
+	banks bool // unfold containers
 	file  string
 	run   uint32
 	once  *once // nil without Once
@@ -19,7 +19,7 @@ type unfolder struct {
 	cursors []event.FragmentCursor
 }
 
-// bad places an error of a unit.
+// bad reports an error of a unit with its file, record and offset.
 func (u *unfolder) bad(err error, record, offset int64) error {
 	err = event.LocateError(err, record, offset)
 	at := offset
@@ -35,7 +35,7 @@ func (u *unfolder) bad(err error, record, offset int64) error {
 	})
 }
 
-// record gives the banks of a record that was verified.
+// record passes on the banks of a record that was verified.
 func (u *unfolder) record(r event.Record, number uint64) error {
 	h := r.HeaderFields()
 	run := h.Run
@@ -70,7 +70,7 @@ func (u *unfolder) record(r event.Record, number uint64) error {
 	return banks.Err()
 }
 
-// mep gives the fragments of a MEP, event by event. Its record and offset are for errors.
+// mep passes on the fragments of a MEP, event by event. record and offset are for errors.
 func (u *unfolder) mep(m event.MEP, record, offset int64) error {
 	if err := m.Verify(); err != nil {
 		return u.bad(err, record, offset)
@@ -85,7 +85,7 @@ func (u *unfolder) mep(m event.MEP, record, offset int64) error {
 	return u.packets(record, offset)
 }
 
-// packets gives the fragments of u.mfps, which hold the same events, event by event.
+// packets passes on the fragments of u.mfps, which hold the same events, event by event.
 func (u *unfolder) packets(record, offset int64) error {
 	u.cursors = u.cursors[:0]
 	for _, p := range u.mfps {
@@ -111,7 +111,7 @@ func (u *unfolder) packets(record, offset int64) error {
 	return nil
 }
 
-// again says whether u.row is of a fragment that an input before has, which is then left out.
+// again says whether an earlier input has the fragment of u.row; the caller then leaves it out.
 func (u *unfolder) again() (bool, error) {
 	if u.once == nil {
 		return false, nil
@@ -123,7 +123,7 @@ func (u *unfolder) again() (bool, error) {
 	return again, err
 }
 
-// fragment gives u.row, or the banks in it.
+// fragment passes on u.row, or the banks in it.
 func (u *unfolder) fragment(record, offset int64) error {
 	if again, err := u.again(); again || err != nil {
 		return err
@@ -139,7 +139,7 @@ func (u *unfolder) fragment(record, offset int64) error {
 		if err := u.bad(err, record, offset); err != nil {
 			return err
 		}
-		return u.to.Row(&u.row) // as it is: nothing of it is lost
+		return u.to.Row(&u.row) // the whole container, so that no data is lost
 	}
 	for banks := event.NewBankCursor(saved.Data); banks.Next(); {
 		b := banks.Bank()

@@ -3,9 +3,9 @@
 //
 //	run, event, orbit, bunch, source, type, version, missing, size, data
 //
-// It has one table of kinds, as other packages of this project do. Open makes a file, Write adds rows, Close makes the
-// file whole and synchronises it. One goroutine owns a file. Memory of a file is bounded by its row group or baskets;
-// Buffered and Flush let the owner of many files bound their sum.
+// Kinds is the table of formats. Open creates a file, Write adds rows, Close completes the file and syncs it. One
+// goroutine owns a file. The memory of a file is bounded by its row group or baskets; with Buffered and Flush the owner
+// of many files bounds their sum.
 //
-// A file that was not closed is of no use. The package does not rename, and does not resume: package conversion does.
+// A file without Close is unusable. Package conversion renames files and resumes conversions.
 package output

@@ -7,22 +7,22 @@ import (
 	"ringlet/convert/input"
 )
 
-// A File takes rows. Its errors name the file.
+// A File is a file of rows that is being written. Its errors name the file.
 type File interface {
 	Write(*input.Row) error
-	// Buffered is how many bytes of rows memory holds, and Flush writes them.
+	// Buffered is how many bytes of rows are in memory; Flush writes them.
 	Buffered() int
 	Flush() error
-	// Close makes the file whole, and synchronises it. Without it, Abandon frees what the file holds.
+	// Close completes the file and syncs it. Abandon frees the resources of a file that will not be completed.
 	Close() error
 	Abandon()
 }
 
 // A Kind is a format of files.
 type Kind struct {
-	Name string // and extension, without its dot
+	Name string // also the extension, without its dot
 	Help string
-	// Open makes a file. table names the rows, where the format has names.
+	// Open creates a file. table is the name of the table, if the format has names.
 	Open func(path, table string) (File, error)
 }
 
@@ -45,7 +45,7 @@ func KindOf(name string) (*Kind, error) {
 	return nil, fmt.Errorf("format %q is not one of %s", name, strings.Join(names, ", "))
 }
 
-// Endings are those of the names of files, as a sentence has them.
+// Endings lists the endings of file names for a sentence: ".parquet, .root or .jsonl".
 func Endings() string {
 	var s strings.Builder
 	for i := range Kinds {

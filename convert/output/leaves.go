@@ -8,15 +8,15 @@ import (
 	"go-hep.org/x/hep/groot/root"
 )
 
-// leafClasses are the classes of the leaves of a tree: those that groot chooses for the types of the columns.
+// leafClasses are the classes that groot uses for the leaves of a tree with our columns.
 var leafClasses = []string{"TLeafB", "TLeafI", "TLeafL", "TLeafO", "TLeafS"}
 
-// treeDescription is the description of TTree, which knows which leaves a tree has.
+// treeDescription is the streamer info of TTree with the classes of its leaves.
 //
-// A reader without ROOT's own classes, such as JSROOT or uproot, reads an object by the description of its class that
-// stands in the file. groot writes the descriptions of a tree and of what the description of TTree names. Leaves are in
-// an array of objects without a type, so their classes are not found. With this one they are: its elements are those of
-// TTree and a base of each class of leaf. What stands in the file is TTree as it is.
+// A reader without ROOT's own classes, such as JSROOT or uproot, reads an object by the streamer info of its class in
+// the file. groot writes the infos of a tree and of the classes that the info of TTree names. Leaves are in an array of
+// objects without a type, so that groot does not find their classes. treeDescription adds a base of each class of leaf
+// to the elements of TTree, so that it does. The file itself gets the unchanged info of TTree.
 type treeDescription struct {
 	*rdict.StreamerInfo
 	leaves []rbytes.StreamerElement
@@ -28,13 +28,13 @@ var (
 	_ root.Object         = (*treeDescription)(nil)
 )
 
-// Elements are what groot goes through for the classes that a file must describe.
+// Elements are the elements in which groot looks for the classes that a file must describe.
 func (d *treeDescription) Elements() []rbytes.StreamerElement {
 	return append(d.leaves[:len(d.leaves):len(d.leaves)], d.StreamerInfo.Elements()...)
 }
 
-// describeLeaves lets the files that are closed from now on describe the classes of leaves. It is called before each
-// Close, since groot takes the description of TTree from each file that it reads.
+// describeLeaves registers a treeDescription, so that files closed from now on describe the classes of leaves. The
+// caller calls it before each Close, since groot replaces the info of TTree by that of each file that it reads.
 func describeLeaves() error {
 	known, err := rdict.StreamerInfos.StreamerInfo("TTree", -1)
 	if err != nil {
@@ -42,7 +42,7 @@ func describeLeaves() error {
 	}
 	info, ok := known.(*rdict.StreamerInfo)
 	if !ok {
-		return nil // it is a treeDescription
+		return nil // a treeDescription is registered
 	}
 	d := &treeDescription{StreamerInfo: info}
 	for _, class := range leafClasses {

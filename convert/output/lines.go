@@ -53,10 +53,10 @@ func (l *lines) Write(r *input.Row) error {
 // Buffered is 0: the buffer is small.
 func (l *lines) Buffered() int { return 0 }
 
-// Flush writes what is buffered.
+// Flush writes the buffer.
 func (l *lines) Flush() error { return written(l.f.Name(), l.w.Flush()) }
 
-// Close ends the file.
+// Close completes the file and syncs it.
 func (l *lines) Close() error {
 	err := l.w.Flush()
 	if err == nil {
@@ -65,5 +65,5 @@ func (l *lines) Close() error {
 	return written(l.f.Name(), errors.Join(err, l.f.Close()))
 }
 
-// Abandon closes the file as it is.
+// Abandon closes the incomplete file.
 func (l *lines) Abandon() { _ = l.f.Close() }

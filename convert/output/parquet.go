@@ -15,11 +15,11 @@ import (
 	"ringlet/convert/input"
 )
 
-// A row group is read and written whole, so it bounds the memory of both. Readers like groups of some megabytes.
+// Limits of a row group. Writers and readers hold a whole group in memory; some megabytes suit readers well.
 const (
 	groupBytes = 16 << 20
 	groupRows  = 1 << 18
-	rowBytes   = 32 // that a row takes beside its data
+	rowBytes   = 32 // bytes of a row besides its data
 )
 
 var schema = arrow.NewSchema([]arrow.Field{
@@ -56,7 +56,7 @@ func openParquet(path, _ string) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Data differ from row to row: a dictionary of them, or their least and greatest, is of no use.
+	// Data differ from row to row: a dictionary or minimum and maximum would be useless.
 	props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd),
 		parquet.WithMaxRowGroupLength(groupRows), parquet.WithDictionaryFor("data", false),
 		parquet.WithStatsFor("data", false), parquet.WithRootRepetition(parquet.Repetitions.Required))
@@ -73,7 +73,7 @@ func openParquet(path, _ string) (File, error) {
 	return c, nil
 }
 
-// begun begins a file. The library panics where it cannot write the first bytes.
+// begun begins a file. It turns the panic of the library that cannot write the first bytes into an error.
 func begun(f *os.File, props *parquet.WriterProperties) (w *pqarrow.FileWriter, err error) {
 	kept := &keptOpen{f: f}
 	defer func() {
@@ -84,10 +84,10 @@ func begun(f *os.File, props *parquet.WriterProperties) (w *pqarrow.FileWriter, 
 	return pqarrow.NewFileWriter(schema, kept, props, pqarrow.DefaultWriterProps())
 }
 
-// keptOpen is a file without its Close: the writer would close it itself, before it could be synchronised.
+// keptOpen is a file without Close: the writer would close the file before columns.Close can sync it.
 type keptOpen struct {
 	f      *os.File
-	failed error // the last write that did
+	failed error // of the last write that failed
 }
 
 func (k *keptOpen) Write(p []byte) (int, error) {
@@ -145,7 +145,7 @@ func (c *columns) Close() error {
 	return errors.Join(err, c.f.Close())
 }
 
-// Abandon closes the file as it is.
+// Abandon closes the incomplete file.
 func (c *columns) Abandon() {
 	c.b.Release()
 	_ = c.f.Close()

@@ -12,11 +12,11 @@ import (
 	"ringlet/convert/input"
 )
 
-// basketBytes of each branch stay in memory.
+// basketBytes is the size of a basket: each branch buffers one.
 const basketBytes = 32 << 10
 
-// tree writes a TTree with a branch a column. data is an array of bytes whose length is in the branch size: the form
-// of groot that takes lengths from 0 to beyond a basket.
+// tree writes a TTree with a branch for each column. data is an array of bytes whose length is in the branch size: only
+// this form of groot allows lengths from 0 to beyond a basket.
 type tree struct {
 	path string
 	f    *riofs.File
@@ -55,7 +55,7 @@ func openROOT(path, table string) (File, error) {
 	return t, nil
 }
 
-// guarded makes an error of a panic: groot has them for what it does not expect.
+// guarded turns a panic of groot into an error.
 func (t *tree) guarded(do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -103,5 +103,5 @@ func (t *tree) Close() error {
 	return written(t.path, errors.Join(f.Sync(), f.Close()))
 }
 
-// Abandon closes the file as it is.
+// Abandon closes the incomplete file.
 func (t *tree) Abandon() { _ = t.guarded(t.f.Close) }

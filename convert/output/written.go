@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// writeError is a file that could not be written to. The libraries that write files put words of their own around the
-// system's; here the cause stands first.
+// writeError is a failed write to a file. The libraries wrap the system's error in texts of their own; writeError puts
+// the cause first.
 type writeError struct {
 	Path string
-	Err  error // the system's
+	Err  error // the system's error
 }
 
-// Error is a sentence.
+// Error is the cause, the file, and what to do about a full disk.
 func (e *writeError) Error() string {
 	s := fmt.Sprintf("%v: %s could not be written", e.Err, e.Path)
 	if errors.Is(e.Err, syscall.ENOSPC) || errors.Is(e.Err, syscall.EDQUOT) {
@@ -23,10 +23,10 @@ func (e *writeError) Error() string {
 	return s
 }
 
-// Unwrap is the system's error.
+// Unwrap returns Err.
 func (e *writeError) Unwrap() error { return e.Err }
 
-// written judges an error of writing to a file, which may be nil.
+// written turns an error of a library that writes a file into a *writeError, if the system is the cause; nil stays nil.
 func written(path string, err error) error {
 	if err == nil {
 		return nil

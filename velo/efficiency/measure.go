@@ -15,8 +15,8 @@ import (
 	"ringlet/velo/vertex"
 )
 
-// decayCuts are the conditions under which a filter could see a decay. Two tracks of the decay must meet those of
-// tracks.
+// decayCuts are the conditions under which a filter could see a decay. minDecayTracks tracks of the
+// decay must pass those of tracks.
 type decayCuts struct {
 	minHits     int     // of a track on R sensors, and as many on φ sensors
 	minImpact   float64 // parameter of a track, mm
