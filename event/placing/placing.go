@@ -321,8 +321,8 @@ func (s *PreGrants) Parse(b []byte) error {
 // QuiescedSize is the size of the message in bytes; docs/format/placing.md draws it.
 const QuiescedSize = 8
 
-// AppendQuiesced appends the message by which a readout unit tells a builder unit, after the unit's exclusion number
-// exclusions, that no write to it is under way any more: the builder unit may come back.
+// AppendQuiesced appends the message by which a readout unit tells a builder unit, which has been excluded that many
+// times, that none of its writes to the builder unit is under way: the builder unit may come back.
 func AppendQuiesced(b []byte, exclusions uint32) []byte {
 	return binary.LittleEndian.AppendUint32(append(b, byte(KindQuiesced), messageVersion, 0, 0), exclusions)
 }

@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// REST takes the n bytes at p that are left of one piece into crc: words of 8 bytes, then what is less than that.
+// REST adds the remaining n bytes at p of one piece to crc: words of 8 bytes, then 4, 2 and 1 bytes.
 #define REST(p, n, crc, words, four, two, one, done) \
 words: \
 	CMPQ n, $8; \
@@ -28,7 +28,7 @@ done: \
 
 // func sumThree(a, b, c []byte) (x, y, z uint32)
 //
-// AX, BX, CX: the sums; SI, DI, DX: where to read on; R8, R9, R10: bytes left; R11: words that all three have.
+// AX, BX, CX: the sums; SI, DI, DX: read positions; R8, R9, R10: bytes left; R11: words that all three pieces have.
 TEXT ·sumThree(SB), NOSPLIT, $0-84
 	MOVQ a_base+0(FP), SI
 	MOVQ a_len+8(FP), R8
