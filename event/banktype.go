@@ -6,9 +6,8 @@ import "strconv"
 // one list for both.
 type BankType uint8
 
-// The types Ringlet itself reads or writes. 89..94 take the place of a
-// fragment that could not be read out (docs/format/rawbank.md); 240 and 241
-// are Ringlet's own, far above the highest type LHCb has given out.
+// The types Ringlet itself reads or writes. 89..94 take the place of a fragment that could not be read out
+// (docs/format/rawbank.md); 240 and 241 are Ringlet's own, far above the highest type LHCb has given out.
 const (
 	FragmentThrottled         BankType = 89 // read-out was throttled
 	FragmentBXIDCorrupted     BankType = 90 // bunch id corrupted
@@ -35,9 +34,8 @@ func (t BankType) String() string {
 	return strconv.Itoa(int(t))
 }
 
-// bankTypeNames are LHCb's names of the types in use in Run 3 and of older
-// types that recorded files are full of. It is a table and not a map, since a
-// dump calls String for each of its lines.
+// bankTypeNames are LHCb's names of the types in use in Run 3 and of older types that recorded files are full of. It is
+// a table and not a map, since a dump calls String for each of its lines.
 var bankTypeNames = [256]string{
 	8: "Velo", 9: "Rich", 10: "TT", 11: "IT", 12: "OT", 13: "Muon", 15: "DAQ", 16: "ODIN", 17: "HltDecReports",
 	21: "EcalPacked", 22: "HcalPacked", 23: "PrsPacked", 44: "GaudiSerialize", 45: "GaudiHeader",

@@ -2,13 +2,11 @@ package event
 
 import "encoding/binary"
 
-// MDFChecksum is the checksum of MDF records: Jenkins' one-at-a-time hash with
-// each byte taken as a signed char (docs/format/mdf.md). The caller passes the
-// bytes of a record from offset MDFChecksumFrom to its end.
+// MDFChecksum is the checksum of MDF records: Jenkins' one-at-a-time hash with each byte taken as a signed char
+// (docs/format/mdf.md). The caller passes the bytes of a record from offset MDFChecksumFrom to its end.
 //
-// The step of each byte needs the result of the byte before. The byte's own
-// term, c·1025, is computed aside; four dependent operations a byte remain
-// (shift, add, shift, exclusive or) and bound the speed. For several records
+// The step of each byte needs the result of the byte before. The byte's own term, c·1025, is computed aside; four
+// dependent operations a byte remain (shift, add, shift, exclusive or) and bound the speed. For several records
 // mdfChecksums is more than twice as fast.
 func MDFChecksum(b []byte) uint32 { return avalanche(absorb(0, b)) }
 

@@ -21,8 +21,7 @@
 //     offset, and that wraps one of ErrTruncated, ErrMagic, ErrSize,
 //     ErrChecksum, ErrOrder, ErrRange or ErrUnsupported.
 //
-// The doc comment of a parser lists its checks. No parser looks at padding
-// bytes: detectors leave rubbish there.
+// The doc comment of a parser lists its checks. No parser looks at padding bytes: detectors leave rubbish there.
 //
 // # How to write
 //
@@ -40,7 +39,6 @@
 //
 // # What it does not promise
 //
-// It does not decode what is inside a bank, and does not repair: Skip of
-// UnitReader and MDFCursor finds the next record and returns how many bytes
-// before it are lost.
+// It does not decode what is inside a bank, and does not repair: Skip of UnitReader and MDFCursor finds the next record
+// and returns how many bytes before it are lost.
 package event

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// The kinds of failure that a caller can tell apart with errors.Is. Each
-// *FormatError wraps exactly one of them.
+// The kinds of failure that a caller can tell apart with errors.Is. Each *FormatError wraps exactly one of them.
 var (
 	// ErrTruncated: the bytes end before the unit does.
 	ErrTruncated = errors.New("truncated")
@@ -35,8 +34,7 @@ const (
 	FormatMDF  = "mdf"
 )
 
-// NoRecord is FormatError.Record of bytes that are not in a numbered sequence,
-// such as a MEP in memory.
+// NoRecord is FormatError.Record of bytes that are not in a numbered sequence, such as a MEP in memory.
 const NoRecord int64 = -1
 
 // FormatError says which field of which format is wrong, and where.

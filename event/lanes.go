@@ -2,19 +2,17 @@ package event
 
 import "encoding/binary"
 
-// The checksum of MDF is a chain: the step of each byte needs the result of the
-// byte before, so a processor that could do four steps at once does one. The
-// chains of different records are independent. Therefore this file computes the
-// checksums of several records side by side, a byte of each in turn, in as many
-// lanes as keep their states and pointers in registers. Of 4 to 8 lanes, none was
-// faster than 4 by more than a tenth; more than 6 were slower (amd64, 2026-11-22).
+// The checksum of MDF is a chain: the step of each byte needs the result of the byte before, so a processor that could
+// do four steps at once does one. The chains of different records are independent. Therefore this file computes the
+// checksums of several records side by side, a byte of each in turn, in as many lanes as keep their states and pointers
+// in registers. Of 4 to 8 lanes, none was faster than 4 by more than a tenth; more than 6 were slower (amd64,
+// 2026-11-22).
 
 // laneCount is the number of checksums that are computed side by side.
 const laneCount = 4
 
-// mdfChecksums computes MDFChecksum of each piece into sums, which must be at
-// least as long as pieces. Pieces may differ in length; the gain is largest for
-// many pieces of about the same length. It allocates nothing.
+// mdfChecksums computes MDFChecksum of each piece into sums, which must be at least as long as pieces. Pieces may
+// differ in length; the gain is largest for many pieces of about the same length. It allocates nothing.
 func mdfChecksums(sums []uint32, pieces [][]byte) {
 	sums = sums[:len(pieces)]
 	var l laneSet
@@ -59,9 +57,8 @@ type laneSet struct {
 	piece     [laneCount]int    // index of the piece in the lane
 }
 
-// step mixes in as many bytes as every busy lane still has, and returns their
-// number. An idle lane hashes the bytes of a busy lane, and its result is not
-// used: that costs no time, and the loop needs no branch.
+// step mixes in as many bytes as every busy lane still has, and returns their number. An idle lane hashes the bytes of
+// a busy lane, and its result is not used: that costs no time, and the loop needs no branch.
 func (l *laneSet) step() int {
 	var some []byte
 	n := int(^uint(0) >> 1)
@@ -97,15 +94,13 @@ func mixLane(h uint32, c uint8) uint32 {
 	return h ^ h>>6
 }
 
-// sealBatch is how many records SealRecords parses before it computes their
-// checksums together.
+// sealBatch is how many records SealRecords parses before it computes their checksums together.
 const sealBatch = 32
 
-// SealRecords writes the checksum of each record in b into its header. It
-// completes records that AppendRecordUnsealed has written. b must consist of
-// whole records: at the first one that is not, SealRecords stops with a
-// *FormatError of kind ErrTruncated or ErrSize, whose offset counts from the
-// start of b; the records before it are sealed, the others unchanged.
+// SealRecords writes the checksum of each record in b into its header. It completes records that AppendRecordUnsealed
+// has written. b must consist of whole records: at the first one that is not, SealRecords stops with a *FormatError of
+// kind ErrTruncated or ErrSize, whose offset counts from the start of b; the records before it are sealed, the others
+// unchanged.
 func SealRecords(b []byte) error {
 	var (
 		records [sealBatch]Record

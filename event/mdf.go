@@ -4,8 +4,7 @@ import "encoding/binary"
 
 // The MDF record, docs/format/mdf.md.
 const (
-	// MDFHeaderSize is the size in bytes of the header that Ringlet writes:
-	// version 3 with its sub-header.
+	// MDFHeaderSize is the size in bytes of the header that Ringlet writes: version 3 with its sub-header.
 	MDFHeaderSize = 48
 	// mdfFixedSize is the size in bytes of the header that all versions share.
 	mdfFixedSize = 20
@@ -64,9 +63,8 @@ func putMDFHeader(dst []byte, h MDFHeader) {
 // the readers make valid ones.
 type Record []byte
 
-// ParseRecord views the first record in b; bytes after it are ignored. It
-// checks that the three sizes agree, that the record lies inside b and that the
-// header, with the length it gives, lies inside the record; Verify checks the rest.
+// ParseRecord views the first record in b; bytes after it are ignored. It checks that the three sizes agree, that the
+// record lies inside b and that the header, with the length it gives, lies inside the record; Verify checks the rest.
 // The error is a *FormatError of kind ErrTruncated or ErrSize.
 func ParseRecord(b []byte) (Record, error) {
 	size, err := recordSize(b)
@@ -160,10 +158,9 @@ func (r Record) HeaderFields() MDFHeader {
 // Run is the run number; 0 for headers other than version 3.
 func (r Record) Run() uint32 { return r.HeaderFields().Run }
 
-// Banks starts a walk over the record's raw banks; their offsets count from
-// Payload. It unpacks a compressed record into new memory: offsets then count
-// from the unpacked payload, and the error is the one of Unpacked. A record
-// that holds a MEP has no banks: ErrUnsupported.
+// Banks starts a walk over the record's raw banks; their offsets count from Payload. It unpacks a compressed record
+// into new memory: offsets then count from the unpacked payload, and the error is the one of Unpacked. A record that
+// holds a MEP has no banks: ErrUnsupported.
 func (r Record) Banks() (BankCursor, error) {
 	if t := r.dataType(); t != MDFTypeBanks {
 		return BankCursor{}, newFormatError(ErrUnsupported, FormatMDF, "data type", 18, "type %d is not raw banks (%d)", t,
@@ -213,8 +210,7 @@ func (r Record) CheckBanks() error {
 	return shiftOffset(c.Err(), r.HeaderSize())
 }
 
-// Verify is CheckBanks, then CheckChecksum: a bad bank tells more than a wrong
-// checksum does, so it is reported first.
+// Verify is CheckBanks, then CheckChecksum: a bad bank tells more than a wrong checksum does, so it is reported first.
 func (r Record) Verify() error {
 	if err := r.CheckBanks(); err != nil {
 		return err

@@ -27,12 +27,10 @@ type MDFCursor struct {
 	err            error  // why Next refused the record at offset
 	unpackedRecord Record // the record that Next gave last, unpacked; with verify only
 	buf            []byte // memory of unpackedRecord
-	// skipping: SkipSome has returned before it found the next record, and
-	// goes on searching from offset.
+	// skipping: SkipSome has returned before it found the next record, and goes on searching from offset.
 	skipping bool
 
-	// Computed checksums: sums[head] of the record at offset, up to sums[end-1]
-	// of the records behind it.
+	// Computed checksums: sums[head] of the record at offset, up to sums[end-1] of the records behind it.
 	sums [aheadMaxRecords]uint32
 	head int
 	end  int
@@ -47,14 +45,12 @@ const (
 	aheadMaxBytes    = 16 << 20
 )
 
-// NewMDFCursor starts before the first record of b. With verify, Next also
-// checks each record's banks and checksum, and for that reads up to 16 MiB
-// ahead of the record that it returns.
+// NewMDFCursor starts before the first record of b. With verify, Next also checks each record's banks and checksum, and
+// for that reads up to 16 MiB ahead of the record that it returns.
 func NewMDFCursor(b []byte, verify bool) MDFCursor { return MDFCursor{b: b, verify: verify} }
 
-// Next steps to the next record; io.EOF says that there is none. For a bad
-// record it returns a *FormatError with the record's index and the offset in
-// the sequence, and returns the same error until the caller calls Skip.
+// Next steps to the next record; io.EOF says that there is none. For a bad record it returns a *FormatError with the
+// record's index and the offset in the sequence, and returns the same error until the caller calls Skip.
 func (c *MDFCursor) Next() (Record, error) {
 	if c.err != nil {
 		return nil, c.err
@@ -84,8 +80,7 @@ func (c *MDFCursor) step(n int) {
 	c.head = min(c.head+1, c.end)
 }
 
-// verifyRecord is Record.Verify of r, the record at offset, with the checksum
-// from sums.
+// verifyRecord is Record.Verify of r, the record at offset, with the checksum from sums.
 func (c *MDFCursor) verifyRecord(r Record) (err error) {
 	if c.unpackedRecord, err = r.Unpacked(&c.buf); err != nil {
 		return err
@@ -121,19 +116,16 @@ func (c *MDFCursor) lookAhead() {
 	c.head, c.end = 0, n
 }
 
-// Skip goes past the record that Next refused, and returns the number of bytes
-// left out. If the record's size is known (two of the three sizes agree, and a
-// record or the end follows), these are the record's bytes; otherwise all bytes
-// up to the next place that looks like a record. Without a refused record it
-// does nothing.
+// Skip goes past the record that Next refused, and returns the number of bytes left out. If the record's size is known
+// (two of the three sizes agree, and a record or the end follows), these are the record's bytes; otherwise all bytes up
+// to the next place that looks like a record. Without a refused record it does nothing.
 func (c *MDFCursor) Skip() int64 {
 	n, _ := c.SkipSome(int(^uint(0) >> 1))
 	return n
 }
 
-// SkipSome is Skip in steps of bounded time: it searches about most bytes. If it
-// has not found the next record, done is false and the caller calls it again;
-// the results of all calls add up to the result of Skip.
+// SkipSome is Skip in steps of bounded time: it searches about most bytes. If it has not found the next record, done is
+// false and the caller calls it again; the results of all calls add up to the result of Skip.
 func (c *MDFCursor) SkipSome(most int) (n int64, done bool) {
 	if c.err == nil {
 		return 0, true
@@ -177,8 +169,7 @@ func checkedRecord(b []byte, verify bool) (Record, error) {
 	return r, err
 }
 
-// badExtent is the size of the bad record at the start of b, if its size fields
-// give it.
+// badExtent is the size of the bad record at the start of b, if its size fields give it.
 func badExtent(b []byte) (int, bool) {
 	if r, err := ParseRecord(b); err == nil {
 		return len(r), true // the header is sound: a bank or the checksum is wrong
@@ -190,8 +181,7 @@ func badExtent(b []byte) (int, bool) {
 	return n, true
 }
 
-// majoritySize is the value of at least two of the three size fields at the
-// start of b.
+// majoritySize is the value of at least two of the three size fields at the start of b.
 func majoritySize(b []byte) (int, bool) {
 	if len(b) < 12 {
 		return 0, false
@@ -222,8 +212,7 @@ func looksLikeRecord(b []byte) bool {
 		(r.dataType() == MDFTypeBanks || r.dataType() == MDFTypeMEP)
 }
 
-// findRecord searches b, from its second byte on, for the next record. It
-// returns len(b) and false if there is none.
+// findRecord searches b, from its second byte on, for the next record. It returns len(b) and false if there is none.
 func findRecord(b []byte) (int, bool) {
 	for at := 1; at+mdfFixedSize <= len(b); at++ {
 		// Compare two sizes first: nearly all places fail this cheap check.

@@ -26,12 +26,10 @@ func MEPHeaderSize(m int) int { return mepOffsetsAt(m) + 4*m }
 // mepOffsetsAt is where the table of offsets begins.
 func mepOffsetsAt(m int) int { return MEPFixedSize + padTo(2*m, MEPWordBytes) }
 
-// PutMEPHeader writes the header of a MEP at the start of dst and gives its
-// size in bytes. sources must ascend; offsetsWords are the offsets of the MFPs,
-// in 32-bit words from the MEP's start, and must ascend and lie behind the
-// header; totalWords is the MEP's size in words. Errors: ErrRange (counts, room
-// in dst), ErrOrder (sources), ErrSize (offsets that do not ascend or lie
-// outside the MEP).
+// PutMEPHeader writes the header of a MEP at the start of dst and gives its size in bytes. sources must ascend;
+// offsetsWords are the offsets of the MFPs, in 32-bit words from the MEP's start, and must ascend and lie behind the
+// header; totalWords is the MEP's size in words. Errors: ErrRange (counts, room in dst), ErrOrder (sources), ErrSize
+// (offsets that do not ascend or lie outside the MEP).
 //
 // The builder unit calls it when the last MFP is in place; it does not allocate.
 func PutMEPHeader(dst []byte, sources []uint16, offsetsWords []uint32, totalWords uint32) (int, error) {
@@ -99,12 +97,10 @@ type MEP struct {
 
 // ParseMEP views the first MEP in b; bytes after it are ignored.
 //
-// It checks the magic, that the MEP lies inside b and that the sources ascend.
-// Of each MFP it checks the source id in its fixed header, and that it lies
-// inside the MEP, behind the header and behind the MFP before it. Gaps are
-// allowed. MFP and Verify check the size tables of the MFPs. The error is a
-// *FormatError of kind ErrTruncated, ErrMagic, ErrSize or ErrOrder, with its
-// offset from the MEP's start.
+// It checks the magic, that the MEP lies inside b and that the sources ascend. Of each MFP it checks the source id in
+// its fixed header, and that it lies inside the MEP, behind the header and behind the MFP before it. Gaps are allowed.
+// MFP and Verify check the size tables of the MFPs. The error is a *FormatError of kind ErrTruncated, ErrMagic, ErrSize
+// or ErrOrder, with its offset from the MEP's start.
 func ParseMEP(b []byte) (MEP, error) {
 	if len(b) < MEPFixedSize {
 		return MEP{}, newFormatError(ErrTruncated, FormatMEP, "header", 0, "%d bytes left, the fixed part needs %d", len(b),
@@ -202,8 +198,7 @@ func (p MEP) MFP(i int) (MFP, error) {
 	return f, nil
 }
 
-// MFPs ranges over the MFPs in order of source id. It ends at a bad MFP, with
-// the pair (MFP{}, error).
+// MFPs ranges over the MFPs in order of source id. It ends at a bad MFP, with the pair (MFP{}, error).
 func (p MEP) MFPs() iter.Seq2[MFP, error] {
 	return func(yield func(MFP, error) bool) {
 		for i := range p.mfpCount {
@@ -215,9 +210,8 @@ func (p MEP) MFPs() iter.Seq2[MFP, error] {
 	}
 }
 
-// Verify parses every MFP and checks that all cover the same events: the same
-// first event id and the same number of fragments, else ErrOrder. The error is
-// a *FormatError with its offset from the MEP's start.
+// Verify parses every MFP and checks that all cover the same events: the same first event id and the same number of
+// fragments, else ErrOrder. The error is a *FormatError with its offset from the MEP's start.
 func (p MEP) Verify() error {
 	var first MFP
 	for i := range p.mfpCount {

@@ -194,9 +194,8 @@ func (p MFP) HasType(t BankType) bool { return bytes.IndexByte(p.types(), byte(t
 // unless 0 ≤ i < N.
 func (p MFP) FragmentSize(i int) int { return int(binary.LittleEndian.Uint16(p.sizes()[2*i:])) }
 
-// Fragment is the data of fragment i, without padding. It adds up the sizes
-// before i, four at a time: to see all fragments, walk with Cursor or
-// Fragments. It panics unless 0 ≤ i < N.
+// Fragment is the data of fragment i, without padding. It adds up the sizes before i, four at a time: to see all
+// fragments, walk with Cursor or Fragments. It panics unless 0 ≤ i < N.
 func (p MFP) Fragment(i int) []byte {
 	sizes := p.sizes()
 	n := int(binary.LittleEndian.Uint16(sizes[2*i:]))
@@ -246,8 +245,7 @@ func (p MFP) Fragments() iter.Seq2[int, []byte] {
 	}
 }
 
-// Cursor starts before the first fragment. Fragments is some four times as
-// fast, and gives only index and data.
+// Cursor starts before the first fragment. Fragments is some four times as fast, and gives only index and data.
 func (p MFP) Cursor() FragmentCursor {
 	return FragmentCursor{
 		p:         p,
@@ -268,8 +266,7 @@ type FragmentCursor struct {
 	i         int    // index of the fragment
 }
 
-// Next steps to the next fragment. After the last one it returns false, and the
-// cursor stays at the last.
+// Next steps to the next fragment. After the last one it returns false, and the cursor stays at the last.
 func (c *FragmentCursor) Next() bool {
 	k := 2*c.i + 2
 	if uint(k)+1 >= uint(len(c.sizes)) {

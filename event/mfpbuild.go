@@ -2,9 +2,8 @@ package event
 
 import "encoding/binary"
 
-// MFPHeaderSize is the size in bytes of the header of a packet of n fragments:
-// the fixed part and the two tables, each padded to 4. The first fragment
-// follows at once, whatever the alignment.
+// MFPHeaderSize is the size in bytes of the header of a packet of n fragments: the fixed part and the two tables, each
+// padded to 4. The first fragment follows at once, whatever the alignment.
 func MFPHeaderSize(n int) int {
 	return MFPFixedSize + padTo(n, mfpAlign) + padTo(2*n, mfpAlign)
 }
@@ -25,9 +24,8 @@ type MFPHeader struct {
 	Version      uint8  // of the fragments' content
 }
 
-// PutMFPHeader writes the fixed part into the first MFPFixedSize bytes of dst,
-// which must hold them. It does not check the values. The caller fills the
-// tables (MFPTables) and sets their padding to zero.
+// PutMFPHeader writes the fixed part into the first MFPFixedSize bytes of dst, which must hold them. It does not check
+// the values. The caller fills the tables (MFPTables) and sets their padding to zero.
 func PutMFPHeader(dst []byte, h MFPHeader) {
 	_ = dst[MFPFixedSize-1]
 	binary.LittleEndian.PutUint16(dst, MFPMagic)
@@ -39,9 +37,8 @@ func PutMFPHeader(dst []byte, h MFPHeader) {
 	dst[19] = h.Version
 }
 
-// MFPTables gives the type table and the size table (little-endian u16) of a
-// packet of n fragments at the start of dst, for the caller to fill in place.
-// Both include their padding; dst must hold MFPHeaderSize(n) bytes.
+// MFPTables gives the type table and the size table (little-endian u16) of a packet of n fragments at the start of dst,
+// for the caller to fill in place. Both include their padding; dst must hold MFPHeaderSize(n) bytes.
 func MFPTables(dst []byte, n int) (types, sizes []byte) {
 	at, end := MFPFixedSize+padTo(n, mfpAlign), MFPHeaderSize(n)
 	return dst[MFPFixedSize:at:at], dst[at:end:end]

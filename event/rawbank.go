@@ -50,8 +50,7 @@ func parseBank(b []byte) (Bank, error) {
 // Length is the bank's length in bytes: header and data, without padding.
 func (b Bank) Length() int { return len(b) }
 
-// paddedSize is the size of the bank in a record, in bytes: Length rounded up
-// to 4.
+// paddedSize is the size of the bank in a record, in bytes: Length rounded up to 4.
 func (b Bank) paddedSize() int { return padTo(len(b), bankAlign) }
 
 // Type is the bank's type.
@@ -113,8 +112,7 @@ type BankCursor struct {
 // NewBankCursor starts before the first bank of b.
 func NewBankCursor(b []byte) BankCursor { return BankCursor{b: b} }
 
-// Next steps to the next bank. It returns false at the end of the bytes, where
-// Err is nil, and at the first bad bank.
+// Next steps to the next bank. It returns false at the end of the bytes, where Err is nil, and at the first bad bank.
 func (c *BankCursor) Next() bool {
 	if c.err != nil || c.next >= len(c.b) {
 		c.bank = nil

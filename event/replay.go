@@ -8,8 +8,7 @@ import (
 	"slices"
 )
 
-// Replay of MDF records through the event builder (docs/format/mdf.md,
-// "Replay"), one event at a time:
+// Replay of MDF records through the event builder (docs/format/mdf.md, "Replay"), one event at a time:
 //
 //  1. The source splits the record: it copies each bank, with its padding, to
 //     the fragment of the stream that the bank is cabled to. Stream 0's fragment
@@ -20,11 +19,9 @@ import (
 // recordBankVersion is the version of the record bank's layout.
 const recordBankVersion = 0
 
-// AppendRecordBank appends the record bank: the bytes of the MDF header
-// (Record.Header), and for each bank of the record, in order, the index of the
-// stream that it is cabled to. The error is of kind ErrSize if the header's
-// length is not the one it gives, of kind ErrRange if one bank cannot list so
-// many (32,739 for a 48-byte header).
+// AppendRecordBank appends the record bank: the bytes of the MDF header (Record.Header), and for each bank of the
+// record, in order, the index of the stream that it is cabled to. The error is of kind ErrSize if the header's length
+// is not the one it gives, of kind ErrRange if one bank cannot list so many (32,739 for a 48-byte header).
 func AppendRecordBank(dst, header []byte, streams []uint16) ([]byte, error) {
 	if len(header) < mdfFixedSize || len(header) != Record(header).HeaderSize() {
 		return dst, newFormatError(ErrSize, FormatMDF, "sub-header length", 17,
@@ -93,19 +90,16 @@ func (r recordInfo) bankCount() int { return len(r.streams) / 2 }
 // unless 0 ≤ i < N.
 func (r recordInfo) stream(i int) int { return int(binary.LittleEndian.Uint16(r.streams[2*i:])) }
 
-// Rebuilder puts MDF records together again. It keeps its cursors for the next
-// record, and allocates only for a record with more streams than any before.
-// The zero value is ready; it is owned by one goroutine.
+// Rebuilder puts MDF records together again. It keeps its cursors for the next record, and allocates only for a record
+// with more streams than any before. The zero value is ready; it is owned by one goroutine.
 type Rebuilder struct {
 	consumed []int // by stream: consumed bytes of its fragment
 }
 
-// Append appends the record of the given container fragments, in the order of
-// source ids; the first begins with the record bank. The record is byte for byte
-// the one that was split. If the fragments do not make up exactly that record,
-// dst is returned unchanged with an error: ErrRange for a missing stream,
-// ErrTruncated for a missing bank, ErrSize for bytes left over or a size that
-// differs from the header's. The offset in an error counts from the start of the
+// Append appends the record of the given container fragments, in the order of source ids; the first begins with the
+// record bank. The record is byte for byte the one that was split. If the fragments do not make up exactly that record,
+// dst is returned unchanged with an error: ErrRange for a missing stream, ErrTruncated for a missing bank, ErrSize for
+// bytes left over or a size that differs from the header's. The offset in an error counts from the start of the
 // fragment that its reason names.
 func (rb *Rebuilder) Append(dst []byte, fragments [][]byte) ([]byte, error) {
 	if len(fragments) == 0 {
@@ -141,8 +135,7 @@ func (rb *Rebuilder) Append(dst []byte, fragments [][]byte) ([]byte, error) {
 	return dst, nil
 }
 
-// resetConsumed sets the cursor of stream 0 to first, behind the record bank,
-// and all others to 0.
+// resetConsumed sets the cursor of stream 0 to first, behind the record bank, and all others to 0.
 func (rb *Rebuilder) resetConsumed(streams, first int) {
 	if cap(rb.consumed) < streams {
 		rb.consumed = make([]int, streams)
@@ -185,8 +178,7 @@ func missingBankError(err error, bank, stream int) error {
 	return &located
 }
 
-// SourceFragment is one source's fragment of one event, with type, version and
-// source from its MFP.
+// SourceFragment is one source's fragment of one event, with type, version and source from its MFP.
 type SourceFragment struct {
 	Type    BankType
 	Version uint8
@@ -194,11 +186,10 @@ type SourceFragment struct {
 	Data    []byte
 }
 
-// AppendRecordFromFragments appends a version 3 record with one raw bank for
-// each fragment, in the given order; an empty fragment becomes an empty bank. It
-// takes run, orbit and bunch from h, sets the trigger mask to all ones, and
-// computes size and checksum. A fragment above MaxBankData bytes does not fit a
-// bank: the error is of kind ErrRange, and dst is returned unchanged.
+// AppendRecordFromFragments appends a version 3 record with one raw bank for each fragment, in the given order; an
+// empty fragment becomes an empty bank. It takes run, orbit and bunch from h, sets the trigger mask to all ones, and
+// computes size and checksum. A fragment above MaxBankData bytes does not fit a bank: the error is of kind ErrRange,
+// and dst is returned unchanged.
 //
 // It is for generated data; Rebuilder is for container fragments.
 func AppendRecordFromFragments(dst []byte, h MDFHeader, fragments []SourceFragment) ([]byte, error) {
@@ -212,10 +203,9 @@ func AppendRecordFromFragments(dst []byte, h MDFHeader, fragments []SourceFragme
 	return dst, nil
 }
 
-// AppendRecordUnsealed is AppendRecordFromFragments with 0 in place of the
-// checksum: the caller appends many records and calls SealRecords, which is
-// faster than one checksum after the other. Without SealRecords the record
-// passes CheckChecksum, but its bytes are not protected.
+// AppendRecordUnsealed is AppendRecordFromFragments with 0 in place of the checksum: the caller appends many records
+// and calls SealRecords, which is faster than one checksum after the other. Without SealRecords the record passes
+// CheckChecksum, but its bytes are not protected.
 func AppendRecordUnsealed(dst []byte, h MDFHeader, fragments []SourceFragment) ([]byte, error) {
 	size := uint64(MDFHeaderSize)
 	for i := range fragments {

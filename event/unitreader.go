@@ -69,9 +69,8 @@ var unitFormats = map[string]unitFormat{
 	}),
 }
 
-// packetFormat is a format of packets with magic and size in their first
-// MEPFixedSize bytes. findNext finds nothing: two bytes of magic may stand
-// anywhere in the data, so they do not prove the beginning of a packet.
+// packetFormat is a format of packets with magic and size in their first MEPFixedSize bytes. findNext finds nothing:
+// two bytes of magic may stand anywhere in the data, so they do not prove the beginning of a packet.
 func packetFormat(head int, magic uint16, word uint64, check func([]byte, bool) ([]byte, error)) unitFormat {
 	claim := func(b []byte) (uint64, bool) {
 		if len(b) < MEPFixedSize {
@@ -96,9 +95,8 @@ func packetFormat(head int, magic uint16, word uint64, check func([]byte, bool) 
 	}
 }
 
-// UnitReader reads records or packets from a stream. Its memory is at most
-// twice the largest unit that has arrived, however large a unit claims to be.
-// It is owned by one goroutine.
+// UnitReader reads records or packets from a stream. Its memory is at most twice the largest unit that has arrived,
+// however large a unit claims to be. It is owned by one goroutine.
 type UnitReader struct {
 	unitFormat
 	src    io.Reader
@@ -123,11 +121,9 @@ func NewUnitReader(src io.Reader, opts UnitReaderOptions) *UnitReader {
 	return &UnitReader{unitFormat: unitFormats[opts.Format], src: src, opts: opts}
 }
 
-// Next reads the next unit, valid until the next call; io.EOF says that there
-// is none. The unit is a Record, or the bytes of a MEP or MFP. For a bad unit
-// Next returns a *FormatError with the unit's index and the offset in the
-// stream, and returns it again until the caller calls Skip. A failure of src is
-// returned wrapped, and is final.
+// Next reads the next unit, valid until the next call; io.EOF says that there is none. The unit is a Record, or the
+// bytes of a MEP or MFP. For a bad unit Next returns a *FormatError with the unit's index and the offset in the stream,
+// and returns it again until the caller calls Skip. A failure of src is returned wrapped, and is final.
 func (d *UnitReader) Next() ([]byte, error) {
 	if d.err != nil {
 		return nil, d.err
@@ -174,8 +170,7 @@ func (d *UnitReader) step(n int) {
 	d.index++
 }
 
-// fill reads until n bytes are in the buffer or src ends. The end of src is no
-// error, any other failure is.
+// fill reads until n bytes are in the buffer or src ends. The end of src is no error, any other failure is.
 func (d *UnitReader) fill(n int) error {
 	idle := 0
 	for d.w-d.r < n && d.srcErr == nil {
@@ -213,10 +208,9 @@ func (d *UnitReader) growBuffer() {
 	}
 }
 
-// Skip goes past the unit that Next refused, and returns the number of bytes
-// left out; MDFCursor.Skip says how far it goes. If a packet's header does not
-// give its end, Skip goes to the end of the stream. Without a refused unit it
-// does nothing. A failure of src is returned, and is final.
+// Skip goes past the unit that Next refused, and returns the number of bytes left out; MDFCursor.Skip says how far it
+// goes. If a packet's header does not give its end, Skip goes to the end of the stream. Without a refused unit it does
+// nothing. A failure of src is returned, and is final.
 func (d *UnitReader) Skip() (int64, error) {
 	var bad *FormatError
 	if d.err == nil {
