@@ -30,7 +30,7 @@ const (
 
 // relay passes packets between a node that dials and another node, and flips one bit of some packets. Pipeline:
 //
-// forward  (parallel, one for each direction)  read; damage, if this packet's turn has come; write
+//	forward  (parallel, one for each direction)  read; damage, if this packet's turn has come; write
 type relay struct {
 	front, back *net.UDPConn
 	node        netip.AddrPort
@@ -162,8 +162,8 @@ func damageMeasurement(where string) namedMeasurement {
 	}
 }
 
-// refusedPackets counts the packets that a node dropped as invalid. It does not count duplicates: the link had sent
-// these packets twice, and both copies arrived.
+// refusedPackets counts the packets that a node dropped as invalid. It does not count data that the link sent again
+// in another packet, and that arrived twice.
 func refusedPackets(s quic.BulkStats) uint64 {
 	return s.Malformed + s.UnknownSession + s.UnknownKey + s.Forged + s.Replayed
 }

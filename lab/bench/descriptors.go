@@ -173,10 +173,10 @@ func (c *DescriptorsConfig) measure(ctx context.Context, t triggerSource, per st
 
 // engineRun is an engine with its source of triggers and the carrier of its transfers. One goroutine uses it.
 //
-// 1 take a trigger                                        (sequential)  trigger
-// 2 ask the engine which transfers follow                (sequential)  gather: those that begin at once leave together
-// 3 wait for room in the memory that they go to          (sequential)  station.send
-// 4 the carrier, and the check at the receiver           (parallel)    station
+//	1 take a trigger                                (sequential)  trigger
+//	2 ask the engine which transfers follow         (sequential)  gatherTransfers: those that begin at once, together
+//	3 wait for room in the memory that they go to   (sequential)  station.send
+//	4 the carrier, and the check at the receiver    (parallel)    station
 //
 // The engine does not wait for outcomes; the document's did not either once its card had the data. A transfer counts as
 // ended when the engine looks for the next one: all transfers of a batch but the last have ended before the carrier has

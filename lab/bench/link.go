@@ -2,10 +2,10 @@ package bench
 
 // One end of a link under test. Pipeline of a measurement of throughput:
 //
-// near  1 bulk, bulkMany         (sequential)  next window without a write under way, next piece of the source; Write
-//       2 transport              (parallel)    the carrier
-//       3 Completed              (sequential)  the window is free; the goroutine that waits for it is woken
-// far   4 Placed, PlacedMany     (sequential)  counted; answered with a signal if the near end asked for that
+//	near  1 bulk, bulkMany         (sequential)  next window without a write under way, next piece of the source; Write
+//	      2 transport              (parallel)    the carrier
+//	      3 Completed              (sequential)  the window is free; the goroutine that waits for it is woken
+//	far   4 Placed, PlacedMany     (sequential)  counted; answered with a signal if the near end asked for that
 //
 // Steps 1, 3 and 4 allocate nothing and take no lock.
 

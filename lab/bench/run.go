@@ -158,7 +158,7 @@ func (s *session) connectFar(ctx context.Context) error {
 		return err
 	}
 	if a.Protocol != protocol || a.Limits == nil {
-		return &messageError{"its answer to hello has no version or no limits"}
+		return &messageError{"its answer to hello has another version, or no limits"}
 	}
 	busy := 1
 	if s.cfg.PeerAddr == "" {

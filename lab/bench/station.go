@@ -2,10 +2,10 @@ package bench
 
 // A station is a node of the patterns. Pipeline of a write:
 //
-// sender    1 send               (sequential)  waits for credit and for free slots; makes the words; WriteMany or Write
-//           2 transport          (parallel)    the carrier
-// receiver  3 Placed, PlacedMany (sequential)  checks each word where it lies; at times sends credit
-// sender    4 Completed          (parallel)    frees the slot; records the time
+//	sender    1 send               (sequential)  waits for credit and for free slots; makes the words; WriteMany or Write
+//	          2 transport          (parallel)    the carrier
+//	receiver  3 Placed, PlacedMany (sequential)  checks each word where it lies; at times sends credit
+//	sender    4 Completed          (parallel)    frees the slot; records the time
 //
 // Only the carrier connects the two sides: a sender knows about its receiver only by signals. Steps 1, 3 and 4 allocate
 // only for the first error.

@@ -22,8 +22,7 @@ type Config struct {
 	// Packing is the number of events per MFP, 1..65535. An MDF file does not show it.
 	Packing int
 	Streams int // sources, 1..65535
-	// FragmentSize is the mean over all sources, in bytes. Zero is empty fragments; pattern.DefaultFragmentSize is
-	// usual.
+	// FragmentSize is the mean over all sources, in bytes; 0 makes empty fragments. The setting's default is 133.
 	FragmentSize int
 	Model        pattern.Model // the zero value is lhcb
 	Seed         uint64

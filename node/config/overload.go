@@ -44,7 +44,7 @@ func (c *draft) resolveOverload() {
 		c.checkSuspension()
 		return
 	}
-	const why = "nobody is suspended: give debug.suspend-bus, or leave it out"
+	const why = "no builder unit is suspended: give debug.suspend-bus, or leave it out"
 	if c.Debug.SuspendEvery != 0 {
 		c.add("debug.suspend-every", why)
 	}

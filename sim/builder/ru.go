@@ -10,12 +10,12 @@ import (
 
 // Pipeline of a part, all sequential:
 //
-// 1 step      ask the order for the readout unit's next action
-// 2 prepare   the software prepares the write
-// 3 inject    segments go into the host's port as there is room, each with its processor time
-// 4 receive   the builder unit's processor handles a segment
-// 5 done      the last segment is acknowledged: the order goes on
-// 6 enter     the phase is over: enter the barrier, if there is one
+//	1 step                the order has the readout unit's next action
+//	2 writePrepared       the software has prepared the write
+//	3 fillCard            segments go into the host's port as there is room, each with its processor time
+//	4 bu.Receive          the builder unit's processor handles a segment
+//	5 writeAcked          the last segment is acknowledged: the order goes on
+//	6 enterBarrier        the phase is over: enter the barrier, if there is one
 
 // ru is a readout unit.
 type ru struct {
