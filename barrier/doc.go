@@ -77,5 +77,5 @@
 //
 // The barrier repairs nothing: a message lost by the transport blocks the epoch until the time-out, and the error then
 // says that no rank is missing. It does not authenticate: Deliver trusts the rank that the transport gives it. If
-// several ranks are missing, each waiting rank names those that its own wait leads to; only all ranks together name all.
+// several ranks are missing, each waiting rank names those that its own wait leads to; only together they name all.
 package barrier

@@ -11,7 +11,7 @@ type Outcome uint8
 // Outcomes.
 const (
 	Done    Outcome = iota
-	Refused         // it has done nothing; see Error.Partial
+	Refused         // it has changed nothing, unless Error.Partial
 	Unknown         // it was sent, and was done once, or not
 )
 

@@ -12,8 +12,8 @@ import (
 // The way of a write into another process's memory:
 //
 //  1. (parallel) Acquire pins the window's row in the owner's table: one compare-and-swap, as in windows.go.
-//  2. (parallel) Acquire reads the row once and checks it: the peer, the access, which bytes of which segment. The first
-//     write to a segment maps it.
+//  2. (parallel) Acquire reads the row once and checks it: the peer, the access, which bytes of which segment. It maps
+//     a segment at the first write to it.
 //  3. (parallel) the caller stores into the returned bytes, which are the owner's memory.
 //  4. (parallel) Release counts the writer out; only then may the caller send the owner a record.
 //

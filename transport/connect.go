@@ -333,7 +333,7 @@ func (e *Endpoint) admit(in Incoming, ranks []int) (int, bool) {
 		return e.turnAway(in, RefuseStranger, fmt.Errorf("%q is linked already", in.Peer()))
 	case before != nil && !e.isReplaceable(before):
 		return e.turnAway(in, RefuseView, fmt.Errorf("%q of view %d is linked by an earlier process, "+
-			"whose end this node has not seen yet", in.Peer(), e.cfg.View.Number)) // the peer dials again, and this node sees that end soon
+			"whose end this node has not seen yet", in.Peer(), e.cfg.View.Number)) // the peer dials again
 	case before != nil:
 		before.wait() // the handler gets the last event of the old process before the first of the new one
 	}

@@ -10,7 +10,7 @@ import (
 	"ringlet/internal/decimal"
 )
 
-// Damage says how often a test damages what, to show that each kind of damage is detected, counted and repaired
+// Damage is how often a test does each kind of damage, to show that each is detected, counted and repaired
 // (NIC-crossbar §3.1.6). Bits of headers and bodies flip in arriving packets before decryption, so the carrier's
 // authentication must detect them. An epoch changes before encryption, so the receiver sees a datagram of another view.
 // A row of the export table is wrong for one look-up.

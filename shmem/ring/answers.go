@@ -43,7 +43,7 @@ type givenUpState struct {
 func newGivenUpState() givenUpState { return givenUpState{lastEvent: noEvent, safeLimit: noEvent} }
 
 // SetSafe tells the producer that the fragments of all events below this number are safe, or reported by ReportGivenUp.
-// A producer of revision 1, which does not read those reports, is told no more than the first given-up event. Call
+// A producer of revision 1 does not read those reports; for it only events below the first given-up one are safe. Call
 // SetSafe again, with any number, after another producer has attached.
 func (c *Consumer) SetSafe(event uint64) {
 	c.safeWanted = max(c.safeWanted, event)

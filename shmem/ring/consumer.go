@@ -10,10 +10,10 @@ import (
 
 // The way of a record out of the ring (sequential, one goroutine):
 //
-//  1. The position up to which the producer has written is loaded, and checked against what is known already.
-//  2. The header of the record is read once and checked: nothing in it leads out of [position, written).
-//  3. The data are handed out as a slice of the ring. The producer cannot overwrite them before
-//  4. Done moves the taken position past them, and rings where the producer waits for space.
+//  1. Next loads the position up to which the producer has written, and checks it against the last one.
+//  2. It copies the record's header and checks it: the record must lie within [position, written).
+//  3. It returns the data as a slice of the ring. The producer cannot overwrite them before
+//  4. Done moves the taken position past them, and rings if the producer waits for space.
 //
 // Nothing allocates: a slice holds the ends of the records handed out, and grows to the most at a time.
 

@@ -7,10 +7,10 @@ import (
 
 // The way of a record into the ring (sequential, one goroutine):
 //
-//  1. Allocate finds space by the taken position that it knows, and loads it anew only where there is none.
+//  1. Allocate finds space by the taken position that it loaded last, and loads it again only if there is none.
 //  2. The caller writes the data into the place.
-//  3. Publish writes the record's header, and before it a wrap record where the place is at the ring's beginning again;
-//     of a fragment then the mark; then the written position, which makes the record the consumer's.
+//  3. Publish writes a wrap record if the place is at the ring's beginning again, then the record's header, for a
+//     fragment the mark, and then the written position, which lets the consumer read the record.
 //
 // If the producer dies between two of these steps, the ring is as before 1 or as after 3.
 

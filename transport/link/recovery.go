@@ -184,9 +184,9 @@ func (v *recovery) checkPathMTU(now int64) {
 	v.congestion = newCongestion(v.cfg.Credit)
 }
 
-// detectTailLoss repairs the end of one space's burst while acks confirm the other space, so that deadline never comes.
-// Say the last request of a burst is lost while signals go on: no later request can overtake it. Datagrams of the two
-// spaces may overtake each other in queues, so time decides, not order.
+// detectTailLoss repairs the end of one space's burst while acks of the other space keep moving the deadline. Say the
+// last request of a burst is lost while signals go on: no later request can overtake it. Datagrams of the two spaces
+// may overtake each other in queues, so time decides, not order.
 func (v *recovery) detectTailLoss(now int64) {
 	before := now - max(minTimeout, v.pto())
 	if v.loss.isLossy() {
@@ -426,8 +426,8 @@ func (l *loss) onDuplicates(space int, duplicates uint16) {
 	}
 }
 
-// onTimeout notes that no ack came in the whole wait. If nothing at all came, earlier repetitions were not spurious. If
-// acks came only of datagrams that were sent more than once, the waits are halved once.
+// onTimeout notes that no ack came in the whole wait. If no ack came at all, repetitions were not spurious, and waits
+// are no longer doubled. If acks came only of datagrams that were sent more than once, the waits are halved once.
 func (l *loss) onTimeout(ambiguous bool) {
 	switch {
 	case !ambiguous:
@@ -472,7 +472,7 @@ func (t *tailCopy) isDue() bool {
 const (
 	// datagrams: seven links with it still fill a port whose queue holds four (TestIncast)
 	minWindow                 = 2
-	initialWindow             = 16 // datagrams: 64 KiB and a bit of Ethernet's, what a cheap switch may hold for a port
+	initialWindow             = 16 // datagrams, 23 kB (jumbo frames: 143 kB): what a cheap switch may hold for a port
 	datagramsPerToleratedLoss = 50 // one loss in this many is no congestion
 )
 

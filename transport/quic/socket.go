@@ -6,7 +6,7 @@ package quic
 //	2 dispatch              (sequential)                    runs of packets of sessions, by their connection IDs
 //	3 ReadBatch             (sequential)                    the others into quic-go's buffers; the rest waits here
 //
-// One system call reads up to 45 packets instead of one. Without UDP_GRO in the kernel it reads one packet, and all else
+// One system call reads up to 45 packets instead of one. Without UDP_GRO in the kernel it reads one packet; all else
 // stays the same. Writes pass unchanged and are counted, since quic-go does not report whether it uses GSO.
 
 import (
