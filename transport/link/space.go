@@ -160,7 +160,7 @@ func (s *sendSpace) markAcked(r *sentDatagram) {
 const packetThreshold = 3
 
 // isOldestOvertaken reports whether the oldest outstanding datagram is lost, though the peer has no gaps. An example:
-// an outage takes all datagrams from number 5 on; number 4 is repeated later, and its ack shows that the older
+// an outage takes all datagrams from number 4 on; number 4 is repeated and arrives, and its ack shows that the older
 // transmissions of 5 and up are lost.
 func (s *sendSpace) isOldestOvertaken(threshold uint64) bool {
 	r := s.record(s.oldestLive)
