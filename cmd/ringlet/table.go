@@ -235,7 +235,7 @@ func sourceRows(row printRow, r *nodes.Report) {
 // whyRow tells why something of a source was not taken last.
 func whyRow(row printRow, n uint64, what, why string) {
 	if n > 0 && why != "" {
-		row("", "%d %s, the last since: %s", n, what, why)
+		row("", "%d %s, the last one because: %s", n, what, why)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// Complete lists what the last word of a line could become, given those before it: arguments of the command that is
-// being written, and names of commands. A candidate that ends in = or / goes on; behind others the word is at its end.
+// Complete lists the completions of the last word of a line, given the words before it: arguments of the current
+// command, and names of commands. After a completion that ends in = or / the word goes on; after others it is complete.
 func (b Vocabulary) Complete(before []string, word string) []string {
 	var out []string
 	add := func(candidates ...string) {
@@ -58,7 +58,7 @@ func (b Vocabulary) Complete(before []string, word string) []string {
 	return out
 }
 
-// currentCommand is the command that the words end in, and the arguments that it has been given.
+// currentCommand is the last command in the words, and the names of the arguments that it has already.
 func (b Vocabulary) currentCommand(words []string) (c *ecsv1.CommandDescription, steers bool, assigned []string) {
 	for i := len(words) - 1; i >= 0; i-- {
 		if c, steers = b.command(words[i]); c == nil {
@@ -67,7 +67,7 @@ func (b Vocabulary) currentCommand(words []string) (c *ecsv1.CommandDescription,
 		s := step{Command: c, SteersPartition: steers, Args: map[string]string{}}
 		for _, w := range words[i+1:] {
 			if _, err := b.assign(&s, w); err != nil {
-				break // the rest is for parse to say
+				break // parse reports the error
 			}
 		}
 		for name := range s.Args {
@@ -78,7 +78,7 @@ func (b Vocabulary) currentCommand(words []string) (c *ecsv1.CommandDescription,
 	return nil, false, nil
 }
 
-// candidateValues that an argument can have, where they can be listed.
+// candidateValues are the values that an argument can have, if they can be listed; else nil.
 func (b Vocabulary) candidateValues(a *ecsv1.Argument) []string {
 	switch a.GetType() {
 	case typeNode:
@@ -91,8 +91,8 @@ func (b Vocabulary) candidateValues(a *ecsv1.Argument) []string {
 	return nil
 }
 
-// completeLine is a line with its last word completed as far as it is certain, and what it could become if that is not
-// all the way. The line ends where the cursor is.
+// completeLine completes the last word of a line, which ends at the cursor, as far as it is unambiguous. choices are
+// the completions if there are several.
 func (b Vocabulary) completeLine(line string) (longer string, choices []string) {
 	words, open, err := splitWords(line)
 	if err != nil || open {
@@ -102,7 +102,7 @@ func (b Vocabulary) completeLine(line string) (longer string, choices []string) 
 	if n := len(words); n > 0 && !strings.HasSuffix(line, " ") {
 		words, word = words[:n-1], words[n-1]
 		if !strings.HasSuffix(line, word) {
-			return line, nil // written with quotation marks: leave it to whoever wrote it
+			return line, nil // written with quotation marks: no completion
 		}
 	}
 	choices = b.Complete(words, word)

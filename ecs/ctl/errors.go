@@ -13,24 +13,24 @@ import (
 	"ringlet/node/certs"
 )
 
-// Codes with which the program ends; docs/ctl.md promises them. 3 is bad input, with which a run on this machine ends.
+// Exit codes of the program (docs/ctl.md). `ringlet run` has 3, too: bad input.
 const (
 	exitGood         = 0
-	exitFault        = 1 // a command failed, or time was over
-	ExitUsage        = 2 // words, arguments, configuration
-	exitPrecondition = 4 // forbidden in this state
-	exitPermission   = 5 // not known, not of that role, or somebody else has control
-	exitNoControl    = 6 // nobody answers
-	exitRunNotGood   = 7 // the run that was waited for ended other than GOOD
+	exitFault        = 1 // a command failed or timed out
+	ExitUsage        = 2 // wrong words, arguments or configuration
+	exitPrecondition = 4 // the state forbids the command
+	exitPermission   = 5 // the user is unknown, lacks the role, or another user has control
+	exitNoControl    = 6 // no control answers
+	exitRunNotGood   = 7 // the verdict of the run is not GOOD
 )
 
-// Error ends a row of commands.
+// Error is why a command failed; the commands after it are not given.
 type Error struct {
-	Command  string // "" where it is of none
+	Command  string // empty: the error belongs to no command
 	ExitCode int
 	Why      string   // a sentence
-	Details  []string // what else the control said, a sentence each
-	Err      error    // nil where nothing is behind it
+	Details  []string // further sentences of the control
+	Err      error    // the wrapped error, or nil
 }
 
 func (e *Error) Error() string {
@@ -46,7 +46,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// ExitCode is how the program ends after an error of this package.
+// ExitCode is the exit code of the program for an error of this package.
 func ExitCode(err error) int {
 	var ctlErr *Error
 	var usage *usageError
@@ -61,7 +61,7 @@ func ExitCode(err error) int {
 	return exitFault
 }
 
-// errorOf makes an error of what a control at an address answered, or did not.
+// errorOf converts the error of a call to the control at an address into an *Error.
 func errorOf(command, address string, err error) error {
 	if err == nil {
 		return nil
@@ -89,11 +89,12 @@ func errorOf(command, address string, err error) error {
 		e.Why = "the control at " + address + " does not know this call: it is of another version"
 	case codes.Unavailable:
 		if !isUnreachable(err) {
-			break // it is there, and says itself what it lacks
+			break // the control has answered with an error of its own
 		}
 		why := innermostReason(e.Why)
 		e.Command = ""
-		// A handshake that is cut off says nothing about keys: somebody on the way answers for a control that is not there.
+		// A handshake that is cut off does not show wrong keys: a proxy on the way may accept connections for a control that
+		// is not there.
 		cut := why == "EOF" || strings.Contains(why, "connection reset")
 		if path := certs.ExplainUnanswered(e.Why); path != "" {
 			e.ExitCode, e.Why = exitNoControl, fmt.Sprintf("no control answers at %s: %s", address, path)
@@ -111,7 +112,7 @@ func errorOf(command, address string, err error) error {
 	return e
 }
 
-// isUnreachable says whether a control did not answer, which it may do again.
+// isUnreachable says whether the control did not answer, or is ending: a later call may succeed.
 func isUnreachable(err error) bool {
 	st, _ := status.FromError(err)
 	if st.Code() != codes.Unavailable {
@@ -125,10 +126,10 @@ func isUnreachable(err error) bool {
 	return len(st.Details()) == 0
 }
 
-// reasonEnding is how a control that ends says so (docs/api.md).
+// reasonEnding is the reason in the errors of a control that is ending (docs/api.md).
 const reasonEnding = "ENDING"
 
-// innermostReason takes what gRPC puts around the reason of a failed connection away.
+// innermostReason strips the words that gRPC puts around the reason of a failed connection.
 func innermostReason(s string) string {
 	for _, around := range []string{
 		`desc = "`, "error reading server preface: ", "Error while dialing: ", "authentication handshake failed: ",
@@ -137,13 +138,13 @@ func innermostReason(s string) string {
 			s = s[i+len(around):]
 		}
 	}
-	if rest, is := strings.CutPrefix(s, "dial tcp "); is { // the address has been said
+	if rest, is := strings.CutPrefix(s, "dial tcp "); is { // the message of errorOf has the address
 		_, s, _ = strings.Cut(rest, ": ")
 	}
 	return strings.TrimRight(s, `"`)
 }
 
-// extraDetails are sentences of the error's details that its message does not hold.
+// extraDetails are the sentences in a status's details that are not in its message.
 func extraDetails(st *status.Status) []string {
 	var out []string
 	add := func(subject, text string) {

@@ -14,7 +14,7 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// table lays rows out in columns, two blanks apart.
+// table writes rows in columns, two blanks apart.
 type table struct {
 	w   io.Writer
 	buf bytes.Buffer
@@ -27,7 +27,7 @@ func newTable(w io.Writer) *table {
 	return t
 }
 
-// row writes cells. Each is ended, the last too: only then do they all make columns.
+// row writes cells, each with a tab after it: tabwriter aligns terminated cells only.
 func (t *table) row(cells ...string) {
 	for _, c := range cells {
 		fmt.Fprint(t.t, stripControlChars(c), "\t")
@@ -48,7 +48,7 @@ func (t *table) end() error {
 	return nil
 }
 
-// stripControlChars keeps what comes from elsewhere from steering a terminal or breaking a table.
+// stripControlChars replaces control characters, so that a foreign text cannot control the terminal or break a table.
 func stripControlChars(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
@@ -58,7 +58,7 @@ func stripControlChars(s string) string {
 	}, s)
 }
 
-// formatTime writes a time as all are written: UTC, to the second.
+// formatTime formats a time: UTC, to the second.
 func formatTime(t *timestamppb.Timestamp) string {
 	if !isSet(t) {
 		return "–"
@@ -100,7 +100,7 @@ func causeText(c *ecsv1.Cause) string {
 	return s
 }
 
-// writeStatus writes the tree, and what goes for the whole above it.
+// writeStatus writes the status of the partition, then the tree of components.
 func writeStatus(w io.Writer, st *ecsv1.PartitionStatus) error {
 	t := newTable(w)
 	root := st.GetRoot()
@@ -132,7 +132,7 @@ func writeStatus(w io.Writer, st *ecsv1.PartitionStatus) error {
 	return t.end()
 }
 
-// writeComponent writes a branch; first stands before its own name, rest before those below it.
+// writeComponent writes a component and those below it; first is the prefix of its own line, rest that of the others.
 func writeComponent(t *table, c *ecsv1.Component, first, rest string) {
 	participation := "yes"
 	switch {
@@ -220,7 +220,7 @@ func writeAudit(w io.Writer, r *ecsv1.ListAuditResponse) error {
 	return t.end()
 }
 
-// maxShownArguments is how much of the arguments stands in the table, in characters; all of them are in the JSON.
+// maxShownArguments bounds the arguments in the table, in characters; the JSON has all.
 const maxShownArguments = 80
 
 func shorten(s string) string {

@@ -60,7 +60,7 @@ func TestWhatSourcesGive(t *testing.T) {
 		`(?m)^no live sources: `,
 		`(?m)^0 +tcp:h:7 +n0, silent +0\.0 Hz +0 bit/s +0 B +0 +0 +0 +0 +0 +0 +– +– +–$`,
 		`(?m)^1 +udp:h:8 +n1 +298\.7 Hz +239 kbit/s +100 B +1500 +10 \(0\.67 %\) +4 +1 +2 +0 +1511 +3ms ago +"board" at 10\.0\.0\.7:5000$`,
-		`(?m)^udp:h:8: 1 refused, the last since: a buffer of 200000 bytes, 65535 at most$`,
+		`(?m)^udp:h:8: 1 refused, the last one because: a buffer of 200000 bytes, 65535 at most$`,
 	} {
 		if !regexp.MustCompile(want).Match(out.Bytes()) {
 			t.Errorf("no line matches %q in\n%s", want, &out)

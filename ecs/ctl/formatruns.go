@@ -20,7 +20,7 @@ func verdictText(r *ecsv1.Run) string {
 	return strings.TrimPrefix(r.GetVerdict().String(), "VERDICT_")
 }
 
-// formatSeconds writes a duration that was told in them.
+// formatSeconds formats a duration given in seconds.
 func formatSeconds(s float64) string {
 	return (time.Duration(s*1e3) * time.Millisecond).String()
 }
@@ -55,14 +55,14 @@ func verdictLine(r *ecsv1.Run) string {
 		r.GetEnd(), formatSeconds(r.GetDurationS()), r.GetEventsBuilt(), FormatThroughput(r.GetGoodputGbps()))
 	switch cause := causeText(r.GetCause()); {
 	case r.GetVerdictWhy() != "":
-		s += "; " + r.GetVerdictWhy() // it begins with the cause, where there is one
+		s += "; " + r.GetVerdictWhy() // it begins with the cause, if there is one
 	case r.GetCause() != nil:
 		s += "; " + cause
 	}
 	return s
 }
 
-// writeRun writes a record as a page.
+// writeRun writes the whole record of a run.
 func writeRun(w io.Writer, r *ecsv1.Run) error {
 	t := newTable(w)
 	t.row(fmt.Sprintf("run %d", r.GetNumber()), verdictText(r))
@@ -87,7 +87,7 @@ func writeRun(w io.Writer, r *ecsv1.Run) error {
 	t.row("stop", formatMoment(r.GetStopBegun())+" begun, "+formatMoment(r.GetStopDone())+" done"+
 		elapsedText(r.GetStopBegun(), r.GetStopDone()))
 	if r.GetEndFound() {
-		t.row("", "it ended while no control was there: done is when one that came back found that")
+		t.row("", "it ended while no control was there: done is when a restarted control found that")
 	}
 	optional("end", r.GetEnd())
 	t.row("built", fmt.Sprintf("%d events, %d bytes in %s", r.GetEventsBuilt(), r.GetBytesBuilt(),
@@ -104,7 +104,7 @@ func writeRun(w io.Writer, r *ecsv1.Run) error {
 	return writeRunTables(w, r)
 }
 
-// writeRunTables writes what of a record is a list.
+// writeRunTables writes the lists in a record: accounts, losses, events.
 func writeRunTables(w io.Writer, r *ecsv1.Run) error {
 	if len(r.GetAccounts()) > 0 {
 		fmt.Fprintln(w, "\naccounts")
@@ -131,7 +131,7 @@ func writeRunTables(w io.Writer, r *ecsv1.Run) error {
 	return t.end()
 }
 
-// writeLosses writes what a run lost, of whom, and which setting allowed it.
+// writeLosses writes the losses of a run, with the setting that allowed each.
 func writeLosses(w io.Writer, losses []*ecsv1.Loss) error {
 	if len(losses) == 0 {
 		return nil
@@ -151,10 +151,10 @@ func writeLosses(w io.Writer, losses []*ecsv1.Loss) error {
 	return t.end()
 }
 
-// isSet says whether somebody noted a time: a control of an earlier version sent the year 1 where nobody had.
+// isSet says whether a time was noted: controls of earlier versions send the year 1 if it was not.
 func isSet(t *timestamppb.Timestamp) bool { return t != nil && !t.AsTime().IsZero() }
 
-// formatMoment is a time to the millisecond.
+// formatMoment formats a time: UTC, to the millisecond; empty if it was not noted.
 func formatMoment(t *timestamppb.Timestamp) string {
 	if !isSet(t) {
 		return ""

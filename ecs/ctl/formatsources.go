@@ -10,7 +10,7 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// writeSources writes what each live source gives.
+// writeSources writes the figures of each live source.
 func writeSources(w io.Writer, s *ecsv1.Snapshot) error {
 	if len(s.GetSources()) == 0 {
 		_, err := fmt.Fprintln(w, "no live sources: the data are generated or replayed, or no configuration is loaded")
@@ -47,16 +47,16 @@ func writeSources(w io.Writer, s *ecsv1.Snapshot) error {
 	return nil
 }
 
-// writeWhy tells why something of a source was not taken last.
+// writeWhy writes how many fragments of a source were refused or thrown away, and the latest reason.
 func writeWhy(w io.Writer, x *ecsv1.SourceFigures, n uint64, what, why string) error {
 	if n == 0 || why == "" {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "%s: %d %s, the last since: %s\n", x.GetName(), n, what, why)
+	_, err := fmt.Fprintf(w, "%s: %d %s, the last one because: %s\n", x.GetName(), n, what, why)
 	return err
 }
 
-// formatMissing is how many fragments of a source were not there, and which part of its events that is.
+// formatMissing formats the number of missing fragments of a source, and their share.
 func formatMissing(x *ecsv1.SourceFigures) string {
 	n, of := x.GetMissing(), x.GetMissing()+x.GetUsed()
 	if n == 0 {
@@ -65,7 +65,7 @@ func formatMissing(x *ecsv1.SourceFigures) string {
 	return fmt.Sprintf("%d (%.2g %%)", n, 100*float64(n)/float64(of))
 }
 
-// formatAge writes how long ago something was, given µs.
+// formatAge formats an age given in µs.
 func formatAge(us uint64) string {
 	d := time.Duration(us) * time.Microsecond
 	if d < time.Second {
@@ -74,7 +74,7 @@ func formatAge(us uint64) string {
 	return d.Round(100*time.Millisecond).String() + " ago"
 }
 
-// formatBitRate writes bytes a second as bits.
+// formatBitRate formats a rate in bytes per second as bits.
 func formatBitRate(bytesPerS float64) string {
 	bits := bytesPerS * 8
 	for _, unit := range []string{"bit/s", "kbit/s", "Mbit/s"} {

@@ -14,21 +14,22 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// Terminal is where somebody types.
+// Terminal is the user's terminal.
 type Terminal struct {
 	In  io.Reader
 	Out io.Writer
-	// MakeRaw makes keys come as they are typed, until restore; Size is how much there is to write on. Either may be nil.
+	// MakeRaw sets raw mode until restore is called; Size is in characters. Either may be nil.
 	MakeRaw func() (restore func(), err error)
 	Size    func() (width, height int, err error)
-	// Interrupts are those that come while a command is carried out, where keys are not read.
+	// Interrupts delivers the signals of Ctrl-C while a command is carried out and keys are not read.
 	Interrupts <-chan os.Signal
 }
 
-// promptTimeout is how long a prompt may wait for the state that it shows.
+// promptTimeout bounds how long a prompt waits for the state that it shows.
 const promptTimeout = time.Second
 
-// RunInteractive carries out lines as they are typed. A command that fails is told of, and the next one asked for.
+// RunInteractive reads lines and carries them out, until exit or the end of input. It writes the error of a command
+// that fails, and goes on.
 func (s *Session) RunInteractive(ctx context.Context, tty Terminal) error {
 	t := term.NewTerminal(struct {
 		io.Reader
@@ -42,7 +43,7 @@ func (s *Session) RunInteractive(ctx context.Context, tty Terminal) error {
 		t.AutoCompleteCallback = completer(vocab, t)
 		if tty.Size != nil {
 			if width, height, err := tty.Size(); err == nil && width > 0 && height > 0 {
-				_ = t.SetSize(width, height) // it is a line that is drawn less well
+				_ = t.SetSize(width, height) // without the size, long lines are drawn less well
 			}
 		}
 		line, err := readLine(t, tty)
@@ -70,7 +71,7 @@ func (s *Session) RunInteractive(ctx context.Context, tty Terminal) error {
 	return nil
 }
 
-// readLine reads a line. Keys are raw only meanwhile.
+// readLine reads a line, in raw mode.
 func readLine(t *term.Terminal, tty Terminal) (string, error) {
 	if tty.MakeRaw != nil {
 		restore, err := tty.MakeRaw()
@@ -82,7 +83,7 @@ func readLine(t *term.Terminal, tty Terminal) (string, error) {
 	return t.ReadLine()
 }
 
-// runTyped carries out a line, until it is interrupted, after asking where it destroys something.
+// runTyped carries out a line until it is interrupted. It asks for confirmation before destructive commands.
 func (s *Session) runTyped(ctx context.Context, tty Terminal, t *term.Terminal, past *history, words []string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -108,7 +109,7 @@ func (s *Session) runTyped(ctx context.Context, tty Terminal, t *term.Terminal, 
 		}
 	}
 	for len(tty.Interrupts) > 0 {
-		<-tty.Interrupts // of a command before this one
+		<-tty.Interrupts // left from an earlier command
 	}
 	done := make(chan struct{})
 	defer close(done)
@@ -122,7 +123,7 @@ func (s *Session) runTyped(ctx context.Context, tty Terminal, t *term.Terminal, 
 	return s.perform(ctx, vocab, steps)
 }
 
-// isRefused says whether a command would be refused now, so that there is nothing to ask.
+// isRefused says whether the control would refuse a command now, so that no confirmation is needed.
 func (s *Session) isRefused(ctx context.Context, st *step) bool {
 	ctx, cancel := context.WithTimeout(ctx, promptTimeout)
 	defer cancel()
@@ -130,7 +131,7 @@ func (s *Session) isRefused(ctx context.Context, st *step) bool {
 	return err == nil && !plan.GetPossible()
 }
 
-// history remembers lines, but for answers to questions.
+// history keeps the lines that were entered, without the answers to confirmations.
 type history struct {
 	lines     []string // oldest first
 	suspended bool
@@ -138,7 +139,7 @@ type history struct {
 
 const maxHistory = 500
 
-// Add remembers a line that differs from the last one.
+// Add keeps a line, unless it is empty or equal to the last one.
 func (h *history) Add(line string) {
 	if n := len(h.lines); h.suspended || strings.TrimSpace(line) == "" || n > 0 && h.lines[n-1] == line {
 		return
@@ -146,13 +147,13 @@ func (h *history) Add(line string) {
 	h.lines = append(h.lines[max(0, len(h.lines)+1-maxHistory):], line)
 }
 
-// Len is how many there are.
+// Len is the number of lines.
 func (h *history) Len() int { return len(h.lines) }
 
-// At returns the line before the last, and so on; 0 is the last.
+// At returns a line; 0 is the last one, 1 the one before it.
 func (h *history) At(i int) string { return h.lines[len(h.lines)-1-i] }
 
-// prompt shows the state, and gets what words can mean meanwhile.
+// prompt returns a prompt with the state of the partition, and the vocabulary.
 func (s *Session) prompt(ctx context.Context) (Vocabulary, string) {
 	ctx, cancel := context.WithTimeout(ctx, promptTimeout)
 	defer cancel()
@@ -163,7 +164,7 @@ func (s *Session) prompt(ctx context.Context) (Vocabulary, string) {
 	return vocab, "ringlet " + vocab.partitionState + "> "
 }
 
-// completer completes a line where Tab is typed, and lists what it could become.
+// completer returns a callback that completes the line when Tab is typed, and lists the choices if there are several.
 func completer(b Vocabulary, t *term.Terminal) func(line string, pos int, key rune) (string, int, bool) {
 	return func(line string, pos int, key rune) (string, int, bool) {
 		if key != '\t' {
@@ -177,14 +178,13 @@ func completer(b Vocabulary, t *term.Terminal) func(line string, pos int, key ru
 	}
 }
 
-// interruptReader makes of Ctrl-C what people expect of it where a line is typed: the line is given up.
-// Terminal.ReadLine would end.
+// interruptReader makes Ctrl-C clear the line that is being typed. Without it, Terminal.ReadLine would return io.EOF.
 type interruptReader struct {
 	in      io.Reader
 	pending []byte
 }
 
-// abandonLineKeys goes to the end of the line, clears it, and enters it.
+// abandonLineKeys are the keys that go to the end of the line, clear it, and enter it.
 var abandonLineKeys = []byte{5, 21, '\r'}
 
 func (c *interruptReader) Read(p []byte) (int, error) {

@@ -26,7 +26,7 @@ import (
 // maxSamples bounds a line of a stream over HTTP: a message of samples in JSON.
 const maxSamples = 2 * maxAnswer
 
-// linkError says what is wrong with the link of a page.
+// linkError says why a link is not one of a page.
 type linkError struct{ Reason string }
 
 func (e *linkError) Error() string {
@@ -34,16 +34,16 @@ func (e *linkError) Error() string {
 		"; give the address that ringlet run --page printed last, with its token"
 }
 
-// pageSession is a session that was opened with the link of a page.
+// pageSession is a session over HTTP, opened with the link of a page.
 type pageSession struct {
 	host  string // HOST:PORT
 	token string // of the session
 }
 
-// httpClient asks over HTTP. A connection is for one question.
+// httpClient makes a connection for each request.
 var httpClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// openPageSession opens a session with a page's link. The token in it is used up then.
+// openPageSession opens a session with a page's link, and uses up the token in it.
 func openPageSession(ctx context.Context, link string) (pageSession, error) {
 	at, err := url.Parse(link)
 	if err != nil {
@@ -65,7 +65,7 @@ func openPageSession(ctx context.Context, link string) (pageSession, error) {
 		}
 	}
 	v := pageSession{host: at.Host}
-	text, _ := json.Marshal(map[string]string{"token": token}) // of words: it cannot fail
+	text, _ := json.Marshal(map[string]string{"token": token}) // cannot fail
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	answer, err := v.request(ctx, http.MethodPost, "/v1/session", bytes.NewReader(text))
@@ -86,13 +86,13 @@ func openPageSession(ctx context.Context, link string) (pageSession, error) {
 	return v, nil
 }
 
-// request calls the API over HTTP. Its errors are those of gRPC. The caller closes the body.
+// request calls the API over HTTP. Its errors are gRPC statuses. The caller closes the body.
 func (v pageSession) request(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+v.host+path, body)
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	req.Header.Set("Accept", "application/x-protobuf") // streams; an older control answers with JSON all the same
+	req.Header.Set("Accept", "application/x-protobuf") // for streams; an older control answers with JSON
 	if v.token != "" {
 		req.Header.Set("Authorization", "Bearer "+v.token)
 	}
@@ -111,7 +111,7 @@ func (v pageSession) request(ctx context.Context, method, path string, body io.R
 	return nil, statusFromJSON(text)
 }
 
-// unavailableError says that a control did not answer, as gRPC says it.
+// unavailableError is the gRPC status for a control that did not answer.
 func unavailableError(err error) error {
 	var around *url.Error
 	if errors.As(err, &around) {
@@ -120,7 +120,7 @@ func unavailableError(err error) error {
 	return status.Error(codes.Unavailable, "Error while dialing: "+err.Error())
 }
 
-// statusFromJSON is the error that a control wrote as JSON.
+// statusFromJSON decodes an error of the API in JSON.
 func statusFromJSON(text []byte) error {
 	var why spb.Status
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(text, &why); err != nil {
@@ -158,10 +158,10 @@ func readTap(body io.ReadCloser) *pageTap {
 type pageTap struct {
 	body         io.Closer
 	lines        *bufio.Scanner
-	endAnnounced bool // the next data say why the stream ends
+	endAnnounced bool // the next data are the reason for the stream's end
 }
 
-// closeOnError is a message, or why it cannot be read. The body is closed then.
+// closeOnError returns the message, or closes the body and returns an error.
 func (p *pageTap) closeOnError(m *tapv1.Samples, err error) (*tapv1.Samples, error) {
 	if err != nil {
 		return nil, errors.Join(status.Errorf(codes.DataLoss, "a message cannot be read: %v", err), p.body.Close())
@@ -169,7 +169,7 @@ func (p *pageTap) closeOnError(m *tapv1.Samples, err error) (*tapv1.Samples, err
 	return m, nil
 }
 
-// Recv waits for the next message. The body is closed behind the last one.
+// Recv waits for the next message. It closes the body with the first error.
 func (p *pageTap) Recv() (*tapv1.Samples, error) {
 	for p.lines.Scan() {
 		field, value, _ := strings.Cut(p.lines.Text(), ": ")
@@ -194,6 +194,6 @@ func (p *pageTap) Recv() (*tapv1.Samples, error) {
 	if err == nil {
 		err = io.ErrUnexpectedEOF
 	}
-	_ = p.body.Close() // the reading has failed already
+	_ = p.body.Close() // reading has failed already
 	return nil, status.Error(codes.Unavailable, "the stream ended: "+err.Error())
 }

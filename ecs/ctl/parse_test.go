@@ -82,16 +82,16 @@ func TestParse(t *testing.T) {
 		"check - packing=1":                 `check configuration="-" settings="packing=1"`,
 
 		"configur":       `there is no command "configur"; the nearest one is "configure"`,
-		"configure fast": `configure: takes no-wait; "fast" is none of it, and no command`,
-		"configure starts": `configure: takes no-wait; "starts" is none of it, and no command ` +
+		"configure fast": `configure: takes no-wait; "fast" is none of these, and no command`,
+		"configure starts": `configure: takes no-wait; "starts" is none of these, and no command ` +
 			`(the nearest one is "start")`,
 		"exclude":                 "exclude: needs node: the node to take out",
 		"exclude stop":            "exclude: needs node: the node to take out",
-		"exclude n0 n1":           `exclude: takes node, no-wait; "n1" is none of it, and no command`,
+		"exclude n0 n1":           `exclude: takes node, no-wait; "n1" is none of these, and no command`,
 		"stop abandon=maybe":      `stop: abandon: "maybe" is not true or false`,
 		"wait for=soon":           `wait: for: "soon" is not a time such as 10s or 1m30s`,
-		"wait -3s":                `wait: takes for, until; "-3s" is none of it, and no command`,
-		"wait Sleeping":           `wait: takes for, until; "Sleeping" is none of it, and no command`,
+		"wait -3s":                `wait: takes for, until; "-3s" is none of these, and no command`,
+		"wait Sleeping":           `wait: takes for, until; "Sleeping" is none of these, and no command`,
 		"runs limit=-1":           `runs: limit: "-1" is not a whole number that is not negative`,
 		"start remark=a remark=b": "start: remark is given twice",
 		"plan":                    "plan: needs a command that is to be planned",

@@ -19,14 +19,15 @@ import (
 	samplev1 "ringlet/proto/ringlet/sample/v1"
 )
 
-// sample writes counters of a node: a summary in the end, or each sample as a line of CSV or an object of JSON.
+// sample writes samples of a node's counters: a summary at the end, or each sample as a line of CSV or an object of
+// JSON.
 func (s *Session) sample(ctx context.Context, st *step) error {
 	every := st.duration("every")
 	if st.Args["every"] == "" {
 		every = time.Millisecond
 	}
 	if every > time.Hour {
-		return &usageError{doSample, "every: a sample is taken every 10s at least"}
+		return &usageError{doSample, "every: the time between two samples is at most 10s"}
 	}
 	q := &samplev1.Question{
 		Node:       st.Args["node"],
@@ -66,7 +67,7 @@ func (s *Session) sample(ctx context.Context, st *step) error {
 	return nil
 }
 
-// sampleOutput is what has come.
+// sampleOutput writes the samples that have come.
 type sampleOutput struct {
 	out      *bufio.Writer
 	onSample func(at int64, values []uint64) error
@@ -80,7 +81,7 @@ type sampleOutput struct {
 	// of a summary
 	firstAt, lastAt int64
 	first, last     []uint64
-	maxima          []float64 // a second, between two samples; of levels, the largest
+	maxima          []float64 // greatest rate per second between two samples; of levels, the greatest value
 }
 
 func (t *sampleOutput) receive(m *samplev1.Samples) error {
@@ -109,7 +110,7 @@ func (t *sampleOutput) receive(m *samplev1.Samples) error {
 	return t.out.Flush()
 }
 
-// writeCSVLine writes a sample as CSV, behind a line of names.
+// writeCSVLine writes a sample as CSV, after a line of names before the first.
 func (t *sampleOutput) writeCSVLine(at int64, values []uint64) error {
 	w := csv.NewWriter(t.out)
 	if t.sampleCount == 0 {
@@ -141,7 +142,7 @@ func (t *sampleOutput) writeJSONObject(at int64, values []uint64) error {
 	return err
 }
 
-// addToSummary takes a sample into the summary.
+// addToSummary adds a sample to the summary.
 func (t *sampleOutput) addToSummary(at int64, values []uint64) error {
 	if t.sampleCount == 0 {
 		t.firstAt, t.first = at, append([]uint64(nil), values...)
@@ -180,7 +181,7 @@ func (t *sampleOutput) writeSummary() error {
 		}
 		most := strconv.FormatFloat(t.maxima[i], 'f', 0, 64)
 		if c.GetSlow() {
-			most = "–" // it is not read with each sample, so its steps say nothing
+			most = "–" // it is not read with each sample, so its steps are no rates
 		}
 		fmt.Fprintf(w, "%s\t%d\t%.0f\t%s\n", t.names[i], grown, rate, most)
 	}

@@ -14,24 +14,24 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// errTestbed refuses a list that says where its runs are.
+// errTestbed refuses a list with a testbed or a control.
 var errTestbed = errors.New(
 	"the runs of a scan are on the nodes of the partition: leave out testbed and control, or use ringlet bench sweep")
 
-// scan runs a list of configurations: a sweep whose runs are the partition's. It begins and ends with a partition that
-// has no configuration.
+// scan runs a list of configurations: a sweep whose runs are runs of the partition. It begins and ends with an unloaded
+// partition.
 func (s *Session) scan(ctx context.Context, st *step) error {
 	file := st.Args["file"]
 	list, err := sweep.Load(file, func(args []string) (sweep.BedSummary, error) {
 		if args[0] != "run" {
 			return sweep.BedSummary{}, errTestbed
 		}
-		return sweep.BedSummary{}, nil // each node is a host; what its port can do only it knows
+		return sweep.BedSummary{}, nil // each node is a host; the speed of its port is not known here
 	})
 	if err != nil {
 		return &usageError{doScan, err.Error()}
 	}
-	list.ReferenceEvery, list.References = 0, nil // what the machines could do cannot be measured from here
+	list.ReferenceEvery, list.References = 0, nil // no reference measurements: they run on the machines themselves
 	if err := s.checkAllConfigurations(ctx, list); err != nil {
 		return err
 	}
@@ -72,13 +72,13 @@ func (s *Session) scan(ctx context.Context, st *step) error {
 		}
 	case sum.FailedRuns > 0:
 		return &Error{Command: doScan, ExitCode: exitRunNotGood,
-			Why: fmt.Sprintf("%d of %d runs have no result; why stands in %s",
+			Why: fmt.Sprintf("%d of %d runs have no result; the reasons are in %s",
 				sum.FailedRuns, sum.TotalRuns, filepath.Join(dir, "results.csv"))}
 	}
 	return nil
 }
 
-// writeSummary writes what the runs came to.
+// writeSummary writes the results of the runs.
 func (s *Session) writeSummary(sum *sweep.Summary) error {
 	if s.cfg.JSON {
 		_, err := fmt.Fprintf(s.cfg.Out, "{\"directory\":%q,\"runs\":%d,\"failed\":%d,\"of\":%d}\n", sum.Dir, sum.GoodRuns,
@@ -102,8 +102,8 @@ func (s *Session) writeProgress(p sweep.Progress) {
 	}
 }
 
-// checkAllConfigurations has the control look at every configuration before the first run: the nodes that are there may
-// not suffice for the last.
+// checkAllConfigurations has the control check every configuration before the first run: the present nodes may not
+// suffice for the last one.
 func (s *Session) checkAllConfigurations(ctx context.Context, list *sweep.Sweep) error {
 	for i := range list.Cells {
 		c := &list.Cells[i]
@@ -131,13 +131,13 @@ type scanRunner struct {
 }
 
 const (
-	// endGrace is how much longer than its duration a run may take to end by itself, before it is stopped.
+	// endGrace is how much longer than its duration a run may take before the scan stops it.
 	endGrace = 30 * time.Second
-	// unloadTimeout is how long it may take to bring an interrupted run to an end.
+	// unloadTimeout bounds how long it may take to end an interrupted run and unload the partition.
 	unloadTimeout = time.Minute
 )
 
-// run makes one, and leaves the partition without a configuration, however it goes.
+// run makes one run and returns its report. It leaves the partition unloaded in any case.
 func (sc *scanRunner) run(ctx context.Context, t sweep.Turn) (report []byte, err error) {
 	defer func() {
 		err = errors.Join(err, sc.s.unloadPartition(context.WithoutCancel(ctx), true))
@@ -164,7 +164,7 @@ func (sc *scanRunner) run(ctx context.Context, t sweep.Turn) (report []byte, err
 	return []byte(rec.GetReportJson()), nil
 }
 
-// begin takes the partition to Running, and returns the number of the run.
+// begin loads, configures and starts the partition, and returns the number of the run.
 func (sc *scanRunner) begin(ctx context.Context, t sweep.Turn) (uint32, error) {
 	vocab, err := sc.s.LoadVocabulary(ctx)
 	if err != nil {
@@ -199,7 +199,7 @@ func (sc *scanRunner) begin(ctx context.Context, t sweep.Turn) (uint32, error) {
 	return 0, nil
 }
 
-// remark says which run of its scan one is.
+// remark identifies a run of the scan by its settings and its round.
 func (sc *scanRunner) remark(t sweep.Turn) string {
 	var words []string
 	if t.Cell.Series != sc.scanName || len(t.Cell.Varied) == 0 {
@@ -211,13 +211,14 @@ func (sc *scanRunner) remark(t sweep.Turn) string {
 	return fmt.Sprintf("%s, round %d", strings.Join(words, " "), t.Round)
 }
 
-// unloadCommands are the commands that lead to a partition without a configuration, in the order in which they do.
+// unloadCommands are the commands that unload a partition from any state, in order: each is skipped in states that do
+// not take it.
 var unloadCommands = []fsm.Command{fsm.Stop, fsm.Reset, fsm.Recover, fsm.Unload}
 
-// stablePollInterval is how often a partition is looked at that is on its way from one state to another.
+// stablePollInterval is how often a scan asks for the state of a partition in a transition.
 const stablePollInterval = 50 * time.Millisecond
 
-// awaitStable is the partition once it is not on its way.
+// awaitStable waits until the partition is in no transition, and returns its status and state.
 func (s *Session) awaitStable(ctx context.Context) (*ecsv1.PartitionStatus, fsm.State, error) {
 	for {
 		st, err := s.client.GetStatus(ctx, &ecsv1.GetStatusRequest{})
@@ -249,7 +250,7 @@ func (s *Session) awaitStable(ctx context.Context) (*ecsv1.PartitionStatus, fsm.
 	}
 }
 
-// unloadPartition brings the partition to where load can begin. Unless the run is ours, none is ended for it.
+// unloadPartition takes the partition to Offline, where it takes load. It stops a run only if ours is set.
 func (s *Session) unloadPartition(ctx context.Context, ours bool) error {
 	ctx, cancel := context.WithTimeout(ctx, unloadTimeout)
 	defer cancel()
@@ -262,7 +263,7 @@ func (s *Session) unloadPartition(ctx context.Context, ours bool) error {
 			continue
 		case c == fsm.Stop && !ours:
 			return &Error{Command: doScan, ExitCode: exitPrecondition,
-				Why: fmt.Sprintf("the partition is in %v, run %d: a scan ends no run of others; stop it first", state, st.GetRun())}
+				Why: fmt.Sprintf("the partition is in %v, run %d: a scan does not stop a run of others; stop it first", state, st.GetRun())}
 		}
 		if _, err := s.client.Command(ctx, &ecsv1.CommandRequest{Command: c.String()}); err != nil {
 			return errorOf(c.String(), s.cfg.Address, err)

@@ -88,7 +88,7 @@ func TestAScanEndsNoRunOfOthers(t *testing.T) {
 	var out bytes.Buffer
 	if err := h.session("alice", &out).RunBatch(t.Context(), []string{"scan", good,
 		"out=" + dir + "/x"}); ExitCode(err) != exitPrecondition || !strings.Contains(err.Error(),
-		"a scan ends no run of others") {
+		"a scan does not stop a run of others") {
 		t.Error(err)
 	}
 	if err := h.session("alice", &out).RunBatch(t.Context(), []string{"scan", bad}); ExitCode(err) != ExitUsage ||

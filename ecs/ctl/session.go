@@ -25,34 +25,34 @@ import (
 type Config struct {
 	Address       string // of the control's API, HOST:PORT
 	Identity      *certs.Identity
-	Version       string // of this program, for what a scan writes down
+	Version       string // of this program, for the results of a scan
 	In            io.Reader
 	Out, Err      io.Writer
 	JSON          bool
-	OutIsTerminal bool // Out is a terminal: a line may be written over
+	OutIsTerminal bool // Out is a terminal: watch overwrites its line
 }
 
-// controlName is whom a control's certificate names.
+// controlName is the name in the certificate of a control.
 const controlName = "control"
 
 const (
-	// requestTimeout is more than a question takes that waits for nothing.
+	// requestTimeout bounds a request that waits for nothing in the control.
 	requestTimeout = 10 * time.Second
-	// commandGrace is how much longer than its own time-out a command may take: the control tells of what it finished by
-	// force.
+	// commandGrace is how much longer than the command's time-out the client waits: after the time-out the control still
+	// forces the state and answers.
 	commandGrace = 30 * time.Second
-	// maxAnswer: the record of a run holds the counters of every node.
+	// maxAnswer bounds an answer, in bytes: the record of a run has the counters of every node.
 	maxAnswer = 64 << 20
 )
 
-// Session speaks with one control.
+// Session is a session with one control.
 type Session struct {
 	cfg    Config
 	conn   *grpc.ClientConn
 	client ecsv1.RunControlClient
 }
 
-// Dial makes a session. Whether somebody answers the first command tells.
+// Dial makes a session. It does not wait for the control: the first command fails if no control answers.
 func Dial(cfg Config) (*Session, error) {
 	conn, err := grpc.NewClient(cfg.Address,
 		grpc.WithTransportCredentials(credentials.NewTLS(cfg.Identity.Client(controlName))),
@@ -64,10 +64,10 @@ func Dial(cfg Config) (*Session, error) {
 	return &Session{cfg: cfg, conn: conn, client: ecsv1.NewRunControlClient(conn)}, nil
 }
 
-// Close ends it.
+// Close closes the connection.
 func (s *Session) Close() error { return s.conn.Close() }
 
-// LoadVocabulary asks what words can mean.
+// LoadVocabulary asks the control for its commands, its nodes and its state.
 func (s *Session) LoadVocabulary(ctx context.Context) (Vocabulary, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -88,7 +88,7 @@ func (s *Session) LoadVocabulary(ctx context.Context) (Vocabulary, error) {
 	return b, nil
 }
 
-// RunBatch carries a row of commands out, up to the first that fails.
+// RunBatch carries out a row of commands, up to the first that fails.
 func (s *Session) RunBatch(ctx context.Context, words []string) error {
 	vocab, err := s.LoadVocabulary(ctx)
 	if err != nil {
@@ -107,10 +107,11 @@ func (s *Session) RunBatch(ctx context.Context, words []string) error {
 	return s.perform(ctx, vocab, steps)
 }
 
-// IsHelp says whether the words begin by asking for help, which needs neither a control nor a certificate.
+// IsHelp says whether the words ask for help, which needs neither a control nor a certificate.
 func IsHelp(words []string) bool { return len(words) > 0 && words[0] == doHelp }
 
-// HelpWithoutControl is the help that is known here where no control can be asked, for the reason why.
+// HelpWithoutControl writes the help for the commands of this package; why is the reason why the control cannot be
+// asked.
 func HelpWithoutControl(out, errs io.Writer, why error, words []string) error {
 	var vocab Vocabulary
 	about := ""
@@ -120,12 +121,12 @@ func HelpWithoutControl(out, errs io.Writer, why error, words []string) error {
 		}
 	}
 	if about == "" {
-		fmt.Fprintf(errs, "%v\nthese commands are known without a control; a control that answers tells the others:\n", why)
+		fmt.Fprintf(errs, "%v\nthese commands are known without a control; a control that answers lists the others:\n", why)
 	}
 	return writeHelp(out, vocab, about)
 }
 
-// RunScript carries out lines that come from elsewhere than a terminal, up to the first command that fails.
+// RunScript reads lines and carries them out, up to the first command that fails.
 func (s *Session) RunScript(ctx context.Context, in io.Reader) error {
 	lines := bufio.NewScanner(in)
 	for n := 1; lines.Scan(); n++ {
@@ -146,7 +147,7 @@ func (s *Session) RunScript(ctx context.Context, in io.Reader) error {
 	return lines.Err()
 }
 
-// perform carries steps out. What they need from files is read before the first begins.
+// perform carries out steps. It reads the files of all steps before the first begins.
 func (s *Session) perform(ctx context.Context, vocab Vocabulary, steps []step) error {
 	for i := range steps {
 		if err := s.readFiles(&steps[i]); err != nil {
@@ -161,10 +162,10 @@ func (s *Session) perform(ctx context.Context, vocab Vocabulary, steps []step) e
 	return nil
 }
 
-// maxConfiguration is more than the control takes.
+// maxConfiguration bounds the file of a configuration, in bytes: more than the control takes.
 const maxConfiguration = 1 << 20
 
-// readFiles puts the text of a file in the place of its name.
+// readFiles replaces the file names in a step's arguments by the texts of the files.
 func (s *Session) readFiles(st *step) error {
 	if st.Command.GetName() == doWait && !st.SteersPartition && len(st.Args) == 0 {
 		return &usageError{doWait, "needs a time, a state, or end"}
@@ -196,7 +197,7 @@ func (s *Session) readFiles(st *step) error {
 	return nil
 }
 
-// performStep carries one out.
+// performStep carries out one step.
 func (s *Session) performStep(ctx context.Context, vocab Vocabulary, st *step) error {
 	name := st.Command.GetName()
 	if st.SteersPartition {
@@ -231,12 +232,13 @@ func (s *Session) performStep(ctx context.Context, vocab Vocabulary, st *step) e
 		err = write(s.cfg.Out)
 	}
 	if check, is := msg.(*ecsv1.CheckConfigurationResponse); is && err == nil && !check.GetOk() {
-		return &Error{Command: name, ExitCode: ExitUsage, Why: "the configuration would not be taken"}
+		return &Error{Command: name, ExitCode: ExitUsage, Why: "load would refuse the configuration"}
 	}
 	return err
 }
 
-// request carries out what is one question and one answer, and knows how the answer is written for people.
+// request carries out a command with one request and one answer, and returns the function that writes the answer as
+// text.
 func (s *Session) request(ctx context.Context, st *step) (msg proto.Message, write func(io.Writer) error, err error) {
 	switch st.Command.GetName() {
 	case doStatus:
@@ -276,7 +278,7 @@ func splitLines(text string) []string {
 	return strings.Split(text, "\n")
 }
 
-// sendCommand gives a command to the control, or has it planned.
+// sendCommand gives a command to the control, or asks for its plan.
 func (s *Session) sendCommand(ctx context.Context, st *step) error {
 	name := st.Command.GetName()
 	req := &ecsv1.CommandRequest{Command: name, Arguments: st.Args}
@@ -324,14 +326,14 @@ func hasArgument(c *ecsv1.CommandDescription, argument string) bool {
 	return false
 }
 
-// writeJSON writes a message as one line of JSON. Fields that are zero are written too, so that programs find them.
+// writeJSON writes a message as one line of JSON, with zero fields, so that programs find them.
 func (s *Session) writeJSON(m proto.Message) error {
 	text, err := protojson.MarshalOptions{EmitUnpopulated: true}.Marshal(m)
 	if err != nil {
 		return err
 	}
 	var line bytes.Buffer
-	if err := json.Compact(&line, text); err != nil { // protojson varies its blanks on purpose
+	if err := json.Compact(&line, text); err != nil { // protojson adds blanks at random
 		return err
 	}
 	line.WriteByte('\n')
@@ -339,7 +341,7 @@ func (s *Session) writeJSON(m proto.Message) error {
 	return err
 }
 
-// WriteError writes an error: a sentence, or an object where programs read.
+// WriteError writes an error: a sentence, or a JSON object.
 func WriteError(w io.Writer, asJSON bool, err error) {
 	if !asJSON {
 		fmt.Fprintf(w, "ringlet: %v\n", err)
@@ -354,6 +356,6 @@ func WriteError(w io.Writer, asJSON bool, err error) {
 	if errors.As(err, &ctlErr) {
 		why.More = ctlErr.Details
 	}
-	text, _ := json.Marshal(why) // of texts and a number: it cannot fail
+	text, _ := json.Marshal(why) // cannot fail
 	fmt.Fprintf(w, "%s\n", text)
 }

@@ -14,32 +14,32 @@ import (
 	tapv1 "ringlet/proto/ringlet/tap/v1"
 )
 
-// TapOptions say what is shown of built events, and how.
+// TapOptions select built events, and the format of output.
 type TapOptions struct {
 	selection.Spec
-	Format    selection.Format // those other than JSON ask for data, whatever Spec says
-	MaxEvents uint64           // end after so many; 0: go on
-	Duration  time.Duration    // end after so long; 0: go on
+	Format    selection.Format // formats other than JSON ask for data even if Spec does not
+	MaxEvents uint64           // end after this number; 0: no bound
+	Duration  time.Duration    // end after this time; 0: no bound
 }
 
-// doTap is what errors call it.
+// doTap is the name of the command in errors.
 const doTap = "tap"
 
-// samples is a stream of them.
+// samples is a stream of samples.
 type samples interface {
 	Recv() (*tapv1.Samples, error)
 }
 
-// Tap writes a sample of the events that the partition builds to Out, run after run, until that is enough or nobody
-// reads Out any more. In the end it tells Err what there was.
+// Tap writes a sample of the events that the partition builds to Out, run after run, until the bounds of opts or the
+// end of Out's reader. Then it writes a summary to Err.
 func (s *Session) Tap(ctx context.Context, opts TapOptions) error {
 	return s.tap(ctx, opts, func(ctx context.Context, sel *tapv1.Selection) (samples, error) {
 		return s.client.Tap(ctx, sel)
 	})
 }
 
-// TapPage does the same with the link of a page, whose token it uses up, instead of a certificate. Of the Config it
-// needs Out and Err alone.
+// TapPage is Tap with the link of a page, whose token it uses up, instead of a certificate. It needs only Out and Err
+// of the Config.
 func TapPage(ctx context.Context, cfg Config, link string, opts TapOptions) error {
 	s := &Session{cfg: cfg}
 	return s.tap(ctx, opts, func(ctx context.Context, sel *tapv1.Selection) (samples, error) {
@@ -52,7 +52,7 @@ func TapPage(ctx context.Context, cfg Config, link string, opts TapOptions) erro
 	})
 }
 
-// tap writes what the stream shows that open opens.
+// tap opens a stream and writes its samples.
 func (s *Session) tap(
 	ctx context.Context, opts TapOptions, open func(context.Context, *tapv1.Selection) (samples, error),
 ) error {
@@ -79,7 +79,7 @@ func (s *Session) tap(
 		MaxSize: opts.MaxSize,
 		Data:    opts.Data,
 	})
-	var refused *Error // it is judged
+	var refused *Error // has its exit code already
 	if errors.As(err, &refused) {
 		return err
 	}
@@ -97,10 +97,10 @@ func (s *Session) tap(
 	return err
 }
 
-// errEnough ends a stream of which as much was seen as was asked for.
+// errEnough ends a stream after MaxEvents.
 var errEnough = errors.New("enough")
 
-// tapOutput is what a tap has written.
+// tapOutput writes the samples of a tap, and counts them.
 type tapOutput struct {
 	opts   TapOptions
 	out    *bufio.Writer
@@ -108,7 +108,7 @@ type tapOutput struct {
 
 	lastMessage      *tapv1.Samples
 	shownEvents      uint64
-	unrenderedEvents uint64 // events that the format cannot say
+	unrenderedEvents uint64 // events that the format cannot represent
 	lastProblems     string
 	renderer         selection.Renderer
 	text             []byte
@@ -145,7 +145,7 @@ func (t *tapOutput) write(m *tapv1.Samples) (err error) {
 	return nil
 }
 
-// writeProblems tells problems once.
+// writeProblems writes the problems if they have changed.
 func (t *tapOutput) writeProblems(problems []string) {
 	text := ""
 	for _, p := range problems {
@@ -157,7 +157,7 @@ func (t *tapOutput) writeProblems(problems []string) {
 	}
 }
 
-// writeSummary tells what there was, in one line.
+// writeSummary writes the counts of a tap in one line.
 func (t *tapOutput) writeSummary() {
 	text := fmt.Sprintf("%d events shown of %d built", t.shownEvents, t.lastMessage.GetBuilt())
 	for _, x := range []struct {
@@ -165,7 +165,7 @@ func (t *tapOutput) writeSummary() {
 		what string
 	}{
 		{t.lastMessage.GetDropped(), "dropped on the way, which was too slow"},
-		{t.lastMessage.GetPassed(), "passed over, since looking for what was asked for takes time"},
+		{t.lastMessage.GetPassed(), "passed over, since searching for the selected events takes time"},
 		{t.lastMessage.GetUnreadable(), "MEPs could not be read"},
 		{t.unrenderedEvents, "cannot be written in this format"},
 	} {
@@ -176,7 +176,7 @@ func (t *tapOutput) writeSummary() {
 	fmt.Fprintln(t.errOut, text)
 }
 
-// eventOf takes an event off the wire. It shares the data.
+// eventOf converts an event from its message. It shares the data.
 func eventOf(m *tapv1.Sample) selection.Event {
 	e := selection.Event{
 		Meta: selection.Meta{

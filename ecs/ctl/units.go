@@ -2,7 +2,7 @@ package ctl
 
 import "fmt"
 
-// FormatFrequency is a rate, in Hz, with a unit that suits it.
+// FormatFrequency formats a rate given in Hz, with a fitting unit.
 func FormatFrequency(hz float64) string {
 	switch {
 	case hz >= 1e5:
@@ -13,7 +13,7 @@ func FormatFrequency(hz float64) string {
 	return fmt.Sprintf("%.1f Hz", hz)
 }
 
-// FormatThroughput is a rate of data, in Gbit/s, with a unit that suits it.
+// FormatThroughput formats a data rate given in Gbit/s, with a fitting unit.
 func FormatThroughput(gbps float64) string {
 	switch {
 	case gbps >= 0.01 || gbps == 0:

@@ -11,7 +11,7 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// Types of arguments that the control does not use: these arguments stay here.
+// Types of arguments. The control does not use file, moment and command: they are for commands of this package.
 const (
 	typeBool     = "bool"
 	typeDuration = "duration"
@@ -22,13 +22,13 @@ const (
 	typeFile     = "file"
 	typeText     = "string"
 	typeMoment   = "moment"  // end, or a state
-	typeCommand  = "command" // the name of one
+	typeCommand  = "command" // name of a command
 )
 
-// momentEnd is the end of the run, to wait for.
+// momentEnd is the moment "end of the run", for wait.
 const momentEnd = "end"
 
-// Names of commands that are carried out here.
+// Names of the commands of this package.
 const (
 	doStatus         = "status"
 	doSources        = "sources"
@@ -61,23 +61,23 @@ func withDefault(a *ecsv1.Argument, value string) *ecsv1.Argument {
 	return a
 }
 
-// localCommands are the commands that do not steer the partition. Words without a name go to the first argument that
-// can take them, so a more particular type stands before a more general one.
+// localCommands are the commands of this package, which do not steer the partition. A word without a name goes to the
+// first argument that can take it, so that arguments of a narrower type must come first.
 var localCommands = []*ecsv1.CommandDescription{
 	{Name: doStatus, Help: "Show the state of everything, who has control, and what may be done now."},
 	{Name: doSources, Help: "Show what each live source gives, and what is missing of it."},
-	{Name: doPlan, Help: "Say who would do what if the command that follows were given now, and what stands against " +
-		"it. Nothing is done."},
-	{Name: doWait, Help: "Wait for a time, for the end of the run, or for a state, at most so long.",
+	{Name: doPlan, Help: "Say what each component would do if the command that follows were given now, or why it would " +
+		"be refused. Nothing is done."},
+	{Name: doWait, Help: "Wait for a time, for the end of the run, or for a state, with an upper bound.",
 		Arguments: []*ecsv1.Argument{
 			newArgument("for", typeDuration, "How long; with end or a state: at most."),
 			newArgument("until", typeMoment, "end, of the run, or a state such as Running."),
 		}},
 	{Name: doWatch, Help: "Show the live figures, until interrupted.", Arguments: []*ecsv1.Argument{
 		newArgument("for", typeDuration, "How long."),
-		newArgument("events", typeBool, "What happens, in place of the figures."),
+		newArgument("events", typeBool, "Show events in place of the figures."),
 	}},
-	{Name: doLogs, Help: "Show what has happened, and go on with what happens, log lines too, until interrupted.",
+	{Name: doLogs, Help: "Show past events and log lines, and go on with new ones, until interrupted.",
 		Arguments: []*ecsv1.Argument{
 			newArgument("for", typeDuration, "How long."),
 		}},
@@ -88,8 +88,8 @@ var localCommands = []*ecsv1.CommandDescription{
 	{Name: doShowRun, Help: "Show the whole record of a run.", Arguments: []*ecsv1.Argument{
 		newArgument("number", typeUint, "Its number; without one, the newest."),
 	}},
-	{Name: doTakeControl, Help: "Take control: be the one whose commands are obeyed.", Arguments: []*ecsv1.Argument{
-		newArgument("force", typeBool, "Take it from whoever has it; for administrators."),
+	{Name: doTakeControl, Help: "Take control: only your commands are obeyed then.", Arguments: []*ecsv1.Argument{
+		newArgument("force", typeBool, "Take it from the user who has it; for administrators."),
 	}},
 	{Name: doReleaseControl, Help: "Give control back."},
 	{Name: doCheck, Help: "Ask whether a configuration would be taken by load, with the nodes that have joined.",
@@ -97,7 +97,7 @@ var localCommands = []*ecsv1.CommandDescription{
 			newArgument("configuration", typeYAML, "File with the configuration; - is standard input."),
 			newArgument("settings", typeSettings, "Changes to it."),
 		}},
-	{Name: doScan, Help: "Run a list of configurations, one run each in every round, and compare what came of them.",
+	{Name: doScan, Help: "Run a list of configurations, one run each in every round, and compare the results.",
 		Arguments: []*ecsv1.Argument{
 			markRequired(newArgument("file", typeFile, "The list, written as a sweep.")),
 			newArgument("out", typeFile, "Directory of the results; without one, scan-NAME. Name it: out=DIR."),
@@ -114,7 +114,7 @@ var localCommands = []*ecsv1.CommandDescription{
 		markRequired(newArgument("node", typeNode, "The node.")),
 		newArgument("counters", typeText, "Names of counters, with commas between; without, traffic and stalls."),
 	}},
-	{Name: doAudit, Help: "List who asked for what and what was answered, newest first; for administrators.",
+	{Name: doAudit, Help: "List the users' requests and the answers, newest first; for administrators.",
 		Arguments: []*ecsv1.Argument{
 			withDefault(newArgument("limit", typeUint, "How many, at most."), "20"),
 		}},
@@ -123,23 +123,24 @@ var localCommands = []*ecsv1.CommandDescription{
 		"The command.")}},
 }
 
-// noWaitArgument is an argument that every command of the partition takes.
+// noWaitArgument is an argument of every command of the partition.
 var noWaitArgument = newArgument("no-wait", typeBool, "Go on when the command has begun, and do not wait for its end.")
 
-// Vocabulary is what words can mean: the commands of a control, and what its partition has to name.
+// Vocabulary is the words that a line may have: the commands of a control and of this package, and names of nodes.
 type Vocabulary struct {
-	FSM   *ecsv1.FSM // nil: only what is carried out here
+	FSM   *ecsv1.FSM // nil: only the commands of this package
 	Nodes []string
 
-	partitionState string // state of the partition, for a prompt
+	partitionState string // for a prompt
 }
 
-// commands lists everything, those of the partition first.
+// commands lists all commands, those of the partition first.
 func (b Vocabulary) commands() []*ecsv1.CommandDescription {
 	return slices.Concat(b.FSM.GetCommands(), localCommands)
 }
 
-// command finds one. What the control names like a command of this package's is the control's.
+// command finds a command by name; steers says that it is the control's. A command of the control takes precedence over
+// one of this package with the same name.
 func (b Vocabulary) command(name string) (c *ecsv1.CommandDescription, steers bool) {
 	for _, c := range b.FSM.GetCommands() {
 		if c.GetName() == name {
@@ -164,7 +165,7 @@ func (b Vocabulary) commandNames() []string {
 	return out
 }
 
-// findState finds a state whose name is written with small or large letters.
+// findState finds a state by its name in any case.
 func (b Vocabulary) findState(word string) (string, bool) {
 	for _, s := range b.FSM.GetStates() {
 		if strings.EqualFold(s, word) {
@@ -174,7 +175,7 @@ func (b Vocabulary) findState(word string) (string, bool) {
 	return "", false
 }
 
-// allArguments of a command, with those that all of its kind take.
+// allArguments are the arguments of a command, with noWaitArgument if it steers the partition.
 func allArguments(c *ecsv1.CommandDescription, steers bool) []*ecsv1.Argument {
 	if !steers || slices.ContainsFunc(c.GetArguments(),
 		func(a *ecsv1.Argument) bool { return a.GetName() == noWaitArgument.GetName() }) {
@@ -183,17 +184,17 @@ func allArguments(c *ecsv1.CommandDescription, steers bool) []*ecsv1.Argument {
 	return append(slices.Clip(c.GetArguments()), noWaitArgument)
 }
 
-// step is one command with its arguments, ready to be given.
+// step is one command with its arguments.
 type step struct {
 	Command         *ecsv1.CommandDescription
-	SteersPartition bool // it is the control's
-	PlanOnly        bool // only to be planned
+	SteersPartition bool // a command of the control
+	PlanOnly        bool // ask for its plan only
 	Args            map[string]string
 }
 
-// A usageError is words that mean nothing, or what a command does not take.
+// A usageError refuses words that the parser does not know, or arguments that a command does not take.
 type usageError struct {
-	Command string // "" where it is none
+	Command string // empty: the error belongs to no command
 	Why     string
 }
 
@@ -204,8 +205,8 @@ func (e *usageError) Error() string {
 	return e.Command + ": " + e.Why
 }
 
-// parse reads words as a row of commands. The name of a command begins one; words behind it that are no name of a
-// command are its arguments: a value, name=value, the bare name of what is true or false, or a setting where the
+// parse parses words as a row of commands. The name of a command begins a step; the words after it, up to the next name
+// of a command, are its arguments: a value, name=value, the name alone of an argument of type bool, or a setting if the
 // command takes settings.
 func (b Vocabulary) parse(words []string) ([]step, error) {
 	var steps []step
@@ -254,7 +255,7 @@ func (b Vocabulary) parse(words []string) ([]step, error) {
 	return steps, nil
 }
 
-// helpClause is help in the middle of another sentence.
+// helpClause is a help text for the middle of another sentence.
 func helpClause(help string) string {
 	if help == "" {
 		return help
@@ -262,7 +263,7 @@ func helpClause(help string) string {
 	return strings.ToLower(help[:1]) + strings.TrimSuffix(help[1:], ".")
 }
 
-// unknownWordError says what a word could have been.
+// unknownWordError refuses a word, and suggests the nearest command or the arguments of the last one.
 func (b Vocabulary) unknownWordError(word string, before []step) error {
 	near := config.Nearest(word, b.commandNames())
 	if len(before) == 0 {
@@ -278,13 +279,13 @@ func (b Vocabulary) unknownWordError(word string, before []step) error {
 		what = "takes " + strings.Join(takes, ", ")
 	}
 	perhaps := ""
-	if near != "" && word != "" && near[0] == word[0] { // a slip of the pen, more likely than a strange argument
+	if near != "" && word != "" && near[0] == word[0] { // probably a mistyped command
 		perhaps = fmt.Sprintf(" (the nearest one is %q)", near)
 	}
-	return &usageError{c.Command.GetName(), fmt.Sprintf("%s; %q is none of it, and no command%s", what, word, perhaps)}
+	return &usageError{c.Command.GetName(), fmt.Sprintf("%s; %q is none of these, and no command%s", what, word, perhaps)}
 }
 
-// assign puts a word where it belongs, and says whether it belongs here.
+// assign gives a word to an argument of the step; it returns false if no argument takes it.
 func (b Vocabulary) assign(s *step, word string) (bool, error) {
 	all := allArguments(s.Command, s.SteersPartition)
 	name, value, named := strings.Cut(word, "=")
@@ -329,7 +330,7 @@ func (b Vocabulary) setArgument(s *step, a *ecsv1.Argument, value string) error 
 	return nil
 }
 
-// expectedByType says what an argument of a type is to be.
+// expectedByType describes the values of a type, for errors.
 var expectedByType = map[string]string{
 	typeBool:     "true or false",
 	typeDuration: "a time such as 10s or 1m30s",
@@ -339,7 +340,7 @@ var expectedByType = map[string]string{
 	typeNode:     "a node's name",
 }
 
-// isValidValue says whether a value can be that of an argument. Types that are not known here are text.
+// isValidValue says whether an argument can have a value. Values of unknown types are texts.
 func (b Vocabulary) isValidValue(a *ecsv1.Argument, value string) bool {
 	switch a.GetType() {
 	case typeBool:
@@ -362,13 +363,13 @@ func (b Vocabulary) isValidValue(a *ecsv1.Argument, value string) bool {
 	return true
 }
 
-// duration of a step that has one.
+// duration is an argument of type duration; 0 if it is not given.
 func (s *step) duration(name string) time.Duration {
-	d, _ := time.ParseDuration(s.Args[name]) // Parse has read it; not given is none
+	d, _ := time.ParseDuration(s.Args[name]) // parse has checked it
 	return d
 }
 
-// number of a step that has one, or what is in effect without.
+// number is an argument of type uint, or its default.
 func (s *step) number(name string) uint32 {
 	text := s.Args[name]
 	if text == "" {
@@ -378,6 +379,6 @@ func (s *step) number(name string) uint32 {
 			}
 		}
 	}
-	n, _ := strconv.ParseUint(text, 10, 32) // Parse has read it; not given is 0
+	n, _ := strconv.ParseUint(text, 10, 32) // parse has checked it; empty is 0
 	return uint32(n)
 }

@@ -9,23 +9,23 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// pollInterval is how often a wait asks where the partition stands, beside when it is told of something. Events may be
-// missed while the control is away.
+// pollInterval is how often a wait asks for the state, in addition to each event: events may be missed while the
+// control is away.
 const pollInterval = time.Second
 
 const (
-	stateError    = "Error"    // where a wait for something better is in vain
-	stateStarting = "Starting" // where a run is on its way that may have no number yet
+	stateError    = "Error"    // ends a wait for another state
+	stateStarting = "Starting" // the next run may have no number yet
 )
 
-// waitCondition is what is awaited.
+// waitCondition is what wait waits for.
 type waitCondition struct {
-	until string // "", momentEnd or a state
-	run   uint32 // with momentEnd: whose end
+	until string // empty: only for a time; momentEnd, or a state
+	run   uint32 // with momentEnd: the number of the run; 0: the present one
 	quiet bool   // do not write how the run ended
 }
 
-// wait waits. A control that goes away meanwhile is waited for too: the run goes on without it.
+// wait carries out the command wait. It goes on while the control is away, since the run goes on without it.
 func (s *Session) wait(ctx context.Context, st *step) error {
 	w := waitCondition{until: st.Args["until"]}
 	err := s.waitFor(ctx, w, st.duration("for"))
@@ -33,14 +33,14 @@ func (s *Session) wait(ctx context.Context, st *step) error {
 		return &Error{
 			Command:  doWait,
 			ExitCode: exitFault,
-			Why:      "interrupted; what goes on at the control goes on, a run too (ringlet ctl stop ends it)",
+			Why:      "interrupted; the control goes on, a run too (ringlet ctl stop ends it)",
 			Err:      context.Canceled,
 		}
 	}
 	return err
 }
 
-// waitFor waits until it is over, at most so long; 0 is as long as it takes.
+// waitFor waits for a condition, for at most the given time; 0: no bound.
 func (s *Session) waitFor(ctx context.Context, w waitCondition, most time.Duration) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -80,8 +80,7 @@ func (s *Session) waitFor(ctx context.Context, w waitCondition, most time.Durati
 	}
 }
 
-// eventTicks ticks when something happened, until ctx ends. It may miss something: whoever waits looks now and then as
-// well.
+// eventTicks ticks with events of the control, until ctx ends. It may miss some, so that the caller polls as well.
 func (s *Session) eventTicks(ctx context.Context) <-chan struct{} {
 	out := make(chan struct{}, 1)
 	go func() {
@@ -98,7 +97,7 @@ func (s *Session) eventTicks(ctx context.Context) <-chan struct{} {
 	return out
 }
 
-// timeoutError is what it means that the time is over. Where only time was awaited, nothing.
+// timeoutError is the error when the time is over; nil if wait was for a time only.
 func (w *waitCondition) timeoutError(most time.Duration, st *ecsv1.PartitionStatus) error {
 	if w.until == "" {
 		return nil
@@ -114,8 +113,8 @@ func (w *waitCondition) timeoutError(most time.Duration, st *ecsv1.PartitionStat
 	return &Error{Command: doWait, ExitCode: exitFault, Why: fmt.Sprintf("after %v %s: %s", most, what, where)}
 }
 
-// checkCondition asks where things stand. Done says that the wait is over, with err as its outcome; else err is why
-// nothing was to be seen.
+// checkCondition asks for the state. If done, the wait is over and err is its result; else err is why the control could
+// not be asked.
 func (s *Session) checkCondition(ctx context.Context,
 	w *waitCondition) (st *ecsv1.PartitionStatus, done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -151,7 +150,7 @@ func (s *Session) checkRunEnd(ctx context.Context, w *waitCondition,
 	if w.run == 0 {
 		if why := st.GetNoRun(); why != nil {
 			return st, true, &Error{Command: doWait, ExitCode: exitFault,
-				Why: "the run that was asked for has not come about: " + causeText(why)}
+				Why: "the run that was asked for did not begin: " + causeText(why)}
 		}
 		w.run = st.GetRun()
 	}

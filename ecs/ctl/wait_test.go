@@ -47,9 +47,9 @@ func TestWhoseEndIsAwaited(t *testing.T) {
 		"it is over": {[]*ecsv1.PartitionStatus{partitionStatus("Ready", 7, nil)}, exitGood, "run 7: GOOD"},
 		"it never got one": {[]*ecsv1.PartitionStatus{partitionStatus("Starting", 6, nil),
 			partitionStatus("Error", 6, broken)}, exitFault,
-			"has not come about: n2: it has not joined"},
+			"did not begin: n2: it has not joined"},
 		"the load had failed": {[]*ecsv1.PartitionStatus{partitionStatus("Error", 6, broken)}, exitFault,
-			"has not come about: n2: it has not joined"},
+			"did not begin: n2: it has not joined"},
 		"it was the first ever": {[]*ecsv1.PartitionStatus{partitionStatus("Offline", 0, nil)}, exitPrecondition,
 			"there is no run that could end"},
 	} {

@@ -13,7 +13,7 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// withStepTimeout ends a context after the time that a step gives, if it does.
+// withStepTimeout ends a context after the step's argument for, if it is given.
 func withStepTimeout(ctx context.Context, st *step) (context.Context, context.CancelFunc) {
 	if d := st.duration("for"); d > 0 {
 		return context.WithTimeout(ctx, d)
@@ -21,15 +21,15 @@ func withStepTimeout(ctx context.Context, st *step) (context.Context, context.Ca
 	return context.WithCancel(ctx)
 }
 
-// endedNormally says whether a stream that is to be watched until it is enough has ended by that, and not by a fault.
-// Being interrupted is enough.
+// endedNormally says whether a stream ended by its time-out, by an interrupt, or by the server's end, and not by a
+// fault.
 func endedNormally(ctx context.Context, err error) bool {
-	code := status.Code(err) // the control may see the time end before it has here
+	code := status.Code(err) // the time-out may end in the control first
 	return err != nil && (ctx.Err() != nil || errors.Is(err, io.EOF) || code == codes.DeadlineExceeded ||
 		code == codes.Canceled)
 }
 
-// follow writes what a command's stream brings, until that is enough. err is that of its opening.
+// follow calls write with the messages of a command's stream until it ends. err is that of opening the stream.
 func follow[M any](
 	ctx context.Context, s *Session, command string, in interface{ Recv() (*M, error) }, err error, write func(*M) error,
 ) error {
@@ -47,7 +47,7 @@ func follow[M any](
 	return errorOf(command, s.cfg.Address, err)
 }
 
-// watchEvents writes what happens, a line each.
+// watchEvents writes events, a line each.
 func (s *Session) watchEvents(ctx context.Context, st *step, req *ecsv1.WatchRequest) error {
 	ctx, cancel := withStepTimeout(ctx, st)
 	defer cancel()
@@ -73,8 +73,8 @@ func writeEvent(w io.Writer, e *ecsv1.Event) error {
 	return err
 }
 
-// watchFigures writes the live figures: a line that is written over at a terminal, else one for each. Alarms stand on
-// lines of their own, when they come.
+// watchFigures writes the live figures: at a terminal it overwrites one line, else it writes a line for each snapshot.
+// New alarms have lines of their own.
 func (s *Session) watchFigures(ctx context.Context, st *step) error {
 	ctx, cancel := withStepTimeout(ctx, st)
 	defer cancel()
@@ -97,7 +97,7 @@ func (s *Session) watchFigures(ctx context.Context, st *step) error {
 	return err
 }
 
-// writeFigures writes one snapshot, given the alarms that were on before.
+// writeFigures writes a snapshot, and the alarms in it that are not in before; it returns all alarms in it.
 func (s *Session) writeFigures(snap *ecsv1.Snapshot, before map[string]bool) (now map[string]bool, err error) {
 	now = map[string]bool{}
 	begin, end := "", "\n"
@@ -116,7 +116,7 @@ func (s *Session) writeFigures(snap *ecsv1.Snapshot, before map[string]bool) (no
 	return now, err
 }
 
-// figuresLine is how the partition does.
+// figuresLine formats the main figures of a snapshot in a line.
 func figuresLine(s *ecsv1.Snapshot) string {
 	f := s.GetTotal()
 	run := ""

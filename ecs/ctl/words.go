@@ -10,9 +10,8 @@ var (
 	errEscape = errors.New("nothing follows the backslash at the end")
 )
 
-// SplitWords divides a line into words as a shell does: blanks divide, quotation marks of both kinds hold words
-// together, a backslash takes what follows as it is (but between single marks), # at the beginning of a word makes the
-// rest a remark.
+// SplitWords splits a line into words as a shell does: at blanks, but not in quotation marks of both kinds; a backslash
+// quotes the next character (but not in single quotation marks); # at the beginning of a word begins a comment.
 func SplitWords(line string) ([]string, error) {
 	words, open, err := splitWords(line)
 	if err == nil && open {
@@ -24,7 +23,7 @@ func SplitWords(line string) ([]string, error) {
 // splitWords also says whether the line ends between quotation marks.
 func splitWords(line string) (words []string, open bool, err error) {
 	var word strings.Builder
-	began := false // there is a word, if only of nothing between quotation marks
+	began := false // a word has begun; it may be empty, in quotation marks
 	quote := rune(0)
 	escaped := false
 	end := func() {
@@ -63,7 +62,7 @@ func splitWords(line string) (words []string, open bool, err error) {
 	return words, quote != 0, nil
 }
 
-// quote writes a word so that Split reads it as one.
+// quote quotes a word so that SplitWords reads it as one.
 func quote(word string) string {
 	if word != "" && !strings.ContainsAny(word, " \t\r\n\\'\"#") {
 		return word

@@ -84,7 +84,7 @@ export function sources(root) {
       text(td[11], any ? count(x.lastEvent) : "–");
       text(td[12], any ? micros(x.ageUs) : "–");
       td[8].title = x.whyThrown ? `The last since: ${x.whyThrown}` : "";
-      td[9].title = x.whyRefused ? `Refused, the last since: ${x.whyRefused}` : "";
+      td[9].title = x.whyRefused ? `Refused, the last one because: ${x.whyRefused}` : "";
       td[7].classList.toggle("odd", num(x.missingPerS) > 0);
       td[12].classList.toggle("odd", any && num(x.ageUs) > 2e6 && num(s.run) > 0);
     });
