@@ -1,5 +1,5 @@
-// Package builtin is the table of the filters that are built in, and how one is chosen by a text.
+// Package builtin is the table of the built-in filters, from which a text chooses one.
 //
-//  1. Parse a text such as vertex or share:0.04 to a Choice. What is wrong with it is said in a sentence.
+//  1. Parse reads a text such as vertex or share:0.04 into a Choice. The error is a sentence.
 //  2. Choice.OpenFilters makes as many Filters as there are goroutines that judge.
 package builtin

@@ -29,20 +29,19 @@ var Kinds = []filter.Kind{
 		Open: openAcceptShare},
 }
 
-// defaultDeadline is how long a filter may take for an event where nobody says otherwise: 50 times what the documents
-// expected (2 ms), since a process that shares its processors may be put aside for tens of milliseconds.
+// defaultDeadline is how long a filter may take for an event if the text gives no deadline: 50 times what the
+// documents expected (2 ms), since the kernel may stop a process that shares its processors for tens of milliseconds.
 const defaultDeadline = 100 * time.Millisecond
 
-// Choice is a filter that was chosen.
 type Choice struct {
 	row      filter.Kind
 	argument string
 	Deadline time.Duration // for one event
-	FileSum  string        // SHA-256 of File in hexadecimal, as the run control read it; empty: nobody has yet
+	FileSum  string        // SHA-256 of DetectorFile in hexadecimal, by the run control; empty: not read yet
 }
 
-// Parse reads the name of a filter, what it is told behind a colon, and its deadline behind a comma:
-// share:0.04,50ms. It reads no file.
+// Parse parses the name of a filter, its argument after a colon, and its deadline after a comma: share:0.04,50ms. It
+// reads no file.
 func Parse(text string) (c Choice, err error) {
 	what, limit, limited := strings.Cut(text, ",")
 	limit, sum, summed := strings.Cut(limit, ","+sumMark)
@@ -59,28 +58,28 @@ func Parse(text string) (c Choice, err error) {
 		}
 	}
 	if c.FileSum = sum; summed && (!sha256Sum.MatchString(sum) || c.DetectorFile() == "") {
-		return c, fmt.Errorf("%q is no checksum of a detector's file: leave out what stands behind the deadline", sum)
+		return c, fmt.Errorf("%q is no checksum of a detector's file: leave out the text after the deadline", sum)
 	}
 	if colon := len(what) > len(name); colon && value == "" && c.NeedsDetector() {
-		return c, fmt.Errorf("no file stands behind the colon of %s: give the file that describes the detector, as in "+
+		return c, fmt.Errorf("no file follows the colon of %s: give the file that describes the detector, as in "+
 			"%s:mine.yaml, or leave out the colon", what, name)
 	}
 	_, err = c.OpenFilters(0, nil)
 	return c, err
 }
 
-// sumMark stands before the checksum, which a configuration has once its run control has read the file.
+// sumMark precedes the checksum, which a configuration has once its run control has read the file.
 const sumMark = "sha256="
 
 var sha256Sum = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// NeedsDetector says that it judges fragments of a vertex detector: of the default geometry, or that of File.
+// NeedsDetector says that it judges fragments of a vertex detector: of the default geometry, or that of DetectorFile.
 func (c Choice) NeedsDetector() bool { return c.row.NewDescription != nil }
 
-// NewDescription is what its file describes, before the file is read.
+// NewDescription returns the Description for its file, before the file is read.
 func (c Choice) NewDescription() filter.Description { return c.row.NewDescription() }
 
-// DetectorFile is the file that describes its detector; empty: there is none.
+// DetectorFile returns the file that describes its detector; empty: there is none.
 func (c Choice) DetectorFile() string {
 	if !c.NeedsDetector() {
 		return ""
@@ -88,12 +87,12 @@ func (c Choice) DetectorFile() string {
 	return c.argument
 }
 
-// WithFile is the text of the filter with another file of that checksum. Parse reads it.
+// WithFile returns the text of the filter with another file, which has that checksum. Parse reads the text.
 func (c Choice) WithFile(file, sum string) string {
 	return fmt.Sprintf("%s:%s,%s,%s%s", c.row.Name, file, c.Deadline, sumMark, sum)
 }
 
-// ProcessName is the name under which processes of others judge; empty: goroutines do, which Open makes.
+// ProcessName returns the name under which processes of users judge; empty: goroutines of OpenFilters judge.
 func (c Choice) ProcessName() string {
 	if !c.row.ByProcesses {
 		return ""
@@ -101,10 +100,10 @@ func (c Choice) ProcessName() string {
 	return c.argument
 }
 
-// workersReserved is how many filter processes memory is asked for beforehand; further ones take what there is.
+// workersReserved is for how many filter processes memory is reserved; further ones take what is free.
 const workersReserved = 2
 
-// SharedMemory is what it takes of /dev/shm for a builder unit, bytes, where a MEP has that many at most.
+// SharedMemory returns how many bytes of /dev/shm it takes for a builder unit whose MEPs have at most mostMEP bytes.
 func (c Choice) SharedMemory(mostMEP int64) int64 {
 	if !c.row.ByProcesses {
 		return 0
@@ -112,13 +111,13 @@ func (c Choice) SharedMemory(mostMEP int64) int64 {
 	return workersReserved * int64(external.WorkerMemory(int(mostMEP)))
 }
 
-// OpenFilters makes n filters, one for each goroutine that judges. d is what DetectorFile describes; nil stands for the
-// default one, and for a filter that has none. The error says why what is described cannot be judged.
+// OpenFilters makes n filters, one for each goroutine that judges. d is the Description read from DetectorFile; nil:
+// the default one, or the filter has none. The error says why the described data cannot be judged.
 func (c Choice) OpenFilters(n int, d filter.Description) ([]filter.Filter, error) {
 	return c.row.Open(c.argument, d, n)
 }
 
-// processName is what a filter may be called: it is a part of names of files.
+// processName is the valid names of filters: they are parts of file names.
 var processName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
 func checkProcess(value string, _ filter.Description, _ int) ([]filter.Filter, error) {
@@ -129,11 +128,10 @@ func checkProcess(value string, _ filter.Description, _ int) ([]filter.Filter, e
 	return nil, nil
 }
 
-// errBadShare says what a share is.
 var errBadShare = errors.New("the filter share needs the share of events that it accepts, 0 to 1, as in share:0.04")
 
-// acceptShare accepts events by their number, whatever they hold. A share of x accepts the events whose number, spread
-// over 32 bits, is below x.
+// acceptShare accepts events by their number alone: a share of x accepts the events whose number, hashed to 32 bits,
+// is below x · 2³².
 type acceptShare uint64
 
 func openAcceptShare(value string, _ filter.Description, n int) (list []filter.Filter, err error) {
@@ -147,7 +145,7 @@ func openAcceptShare(value string, _ filter.Description, n int) (list []filter.F
 	return list, nil
 }
 
-// Judge looks at the number alone.
+// Judge uses only the number of the event.
 func (s acceptShare) Judge(_ time.Time, e *selection.Event) (filter.Verdict, error) {
 	v := filter.Verdict{Decision: filter.Rejected}
 	if e.Number*0x9e3779b97f4a7c15>>32 < uint64(s) { // Fibonacci hashing: neighbours are far apart

@@ -7,35 +7,35 @@ import (
 	"ringlet/filter"
 )
 
-// Defaults, those of the experiment that the unit stands for: its front-ends keep 1820 events, one each 900 ns at most,
-// which are 1638 µs (L1-farm §6.1.1; 1.6 ms in L1-farm §3.2).
+// Defaults from the experiment that the unit stands for: its front-ends keep 1820 events, one every 900 ns at most,
+// which makes 1638 µs (L1-farm §6.1.1; 1.6 ms in L1-farm §3.2).
 const (
 	DefaultMaxPending = 1820
 	DefaultTimeout    = 1600 * time.Microsecond
 )
 
-// Config of a core.
+// Config is the configuration of a core.
 type Config struct {
-	MaxPending   int           // events that may wait for their turn; 0: DefaultMaxPending
+	MaxPending   int           // events that may wait for their decision; 0: DefaultMaxPending
 	Timeout      time.Duration // from when an event is known to be triggered; 0: DefaultTimeout
 	BuilderCount int           // results of other builders are refused
 	Epoch        uint8         // results of other epochs are refused
 	FirstEvent   uint64        // event that is decided first
-	// OnDecision is told of each decision where its time went; it must not call the core. It may be nil.
+	// OnDecision is called with the latency of each decision; it must not call the core. It may be nil.
 	OnDecision func(LatencyBreakdown)
 }
 
-// LatencyBreakdown is where the time of a decision went, ns. All but what the builder unit took is by the clock of the
-// core.
+// LatencyBreakdown is how the latency of a decision divides, in ns. All times but the builder unit's own are by the
+// core's clock.
 type LatencyBreakdown struct {
 	Total int64 // from when its event was known to be triggered
-	// SplitKnown says that the other two are known: there was a result, and it says how long the builder unit took.
+	// SplitKnown says that the other two are known: there was a result with the time that the builder unit took.
 	SplitKnown bool
-	// Building is from when the event was known to be triggered until the result came, without what the builder unit took
-	// after the last byte: its turn, the transfer, and the result's way. It is 0 where the trigger was known later than
-	// that.
+	// Building is from the trigger of the event until its result came, without what the builder unit took after the last
+	// byte: the event's turn, the transfer, and the way of the result. It is 0 if the core knew of the trigger only
+	// later.
 	Building int64
-	Ordering int64 // from when the result came: events before it had none yet
+	Ordering int64 // from when the result came until the decision: earlier events had none yet
 }
 
 func (c *Config) setDefaults() {
@@ -61,22 +61,22 @@ func (c *Config) check() error {
 	return nil
 }
 
-// Fate is what became of a result.
+// Fate is what the core did with a result.
 type Fate uint8
 
-// Fates. All but FateUsed changed nothing.
+// Fates. Only FateUsed changed the core.
 const (
 	FateUsed           Fate = iota
-	FateLate                // its event has its decision
-	FateDoubled             // its event has a result
-	FateAhead               // its event is further ahead than the unit is deep
-	FateOldEpoch            // it is for another life of the unit
-	FateUnknownBuilder      // there is no such builder unit
-	FateNoVerdict           // its verdict is none
+	FateLate                // its event has its decision already
+	FateDoubled             // its event has a result already
+	FateAhead               // its event is more than MaxPending ahead
+	FateOldEpoch            // it is for an earlier epoch of the unit
+	FateUnknownBuilder      // it is from an unknown builder unit
+	FateNoVerdict           // its decision is invalid
 	numberOfFates
 )
 
-// entry is the place of an event. A zero verdict says that nothing has come.
+// entry is the place of an event. A zero verdict says that no result has come.
 type entry struct {
 	arrivedAt     int64 // ns
 	builder       uint16
@@ -85,21 +85,20 @@ type entry struct {
 	verdict       filter.Decision
 }
 
-// core decides, event after event. It is owned by one goroutine at a time.
+// core decides events in order. One goroutine at a time owns it.
 type core struct {
 	cfg     Config
 	timeout int64 // ns
 
 	ring           []entry      // by event number, modulo its length
-	nextEvent      uint64       // the pointer: the event that is decided next
-	nextIndex      int          // its place in the ring
-	triggeredTimes triggerTimes // up to where events are triggered, and since when
+	nextEvent      uint64       // the read pointer: the next event to be decided
+	nextIndex      int          // index of nextEvent in ring
+	triggeredTimes triggerTimes // up to which event, and since when, events are triggered
 
-	noMoreResults bool // what has not come does not come any more
+	noMoreResults bool // results that have not come will not come
 	stats         Stats
 }
 
-// makeCore makes a core.
 func makeCore(cfg Config) (*core, error) {
 	cfg.setDefaults()
 	if err := cfg.check(); err != nil {
@@ -117,12 +116,12 @@ func makeCore(cfg Config) (*core, error) {
 	return c, nil
 }
 
-// maxTriggeredAtOnce bounds how many events become known to be triggered at a time: each takes a decision. They are
-// those of more than a minute at 10 MHz, in which a unit may stand still.
+// maxTriggeredAtOnce bounds how many events become triggered in one call, since each takes a decision: so many are
+// triggered in more than a minute at 10 MHz, for which a unit may stall.
 const maxTriggeredAtOnce = 1 << 30
 
-// markTriggered tells that events below that number are triggered. What was told before is not taken back. False: they
-// cannot be.
+// markTriggered marks all events below a number as triggered. A lower number than before changes nothing. False: the
+// number is impossible.
 func (c *core) markTriggered(below uint64, now int64) bool {
 	switch {
 	case below <= c.triggeredTimes.triggeredBelow:
@@ -135,7 +134,7 @@ func (c *core) markTriggered(below uint64, now int64) bool {
 	return true
 }
 
-// accept takes a result.
+// accept puts a result into its place, and counts what became of it.
 func (c *core) accept(r *Result, now int64) Fate {
 	fate := c.applyResult(r, now)
 	c.stats.Results[fate]++
@@ -170,14 +169,14 @@ func (c *core) applyResult(r *Result, now int64) Fate {
 		judgingMicros: r.TookMicros,
 		verdict:       r.Decision,
 	}
-	if r.Event >= c.triggeredTimes.triggeredBelow { // what has a verdict was triggered, and so was what comes before it
+	if r.Event >= c.triggeredTimes.triggeredBelow { // a judged event was triggered, and so were the events before it
 		c.markTriggered(r.Event+1, now)
 	}
 	return FateUsed
 }
 
-// step appends decisions to out, in order, as many as can be made now and fit its capacity. There may be more if it
-// fills it.
+// step appends as many decisions to out, in order, as can be made now and fit its capacity. If out is full, there may
+// be more.
 func (c *core) step(now int64, out []Result) []Result {
 	for len(out) < cap(out) && c.nextEvent < c.triggeredTimes.triggeredBelow {
 		m := c.triggeredTimes.lookup(c.nextEvent)
@@ -195,7 +194,7 @@ func (c *core) step(now int64, out []Result) []Result {
 				c.stats.Unanswered++
 			case now >= m.timeoutFrom+c.timeout:
 				c.stats.TimedOut++
-			case c.triggeredTimes.triggeredBelow-c.nextEvent > uint64(len(c.ring)): // its place is needed
+			case c.triggeredTimes.triggeredBelow-c.nextEvent > uint64(len(c.ring)): // a later event needs its place
 				c.stats.Overrun++
 			default:
 				return out
@@ -226,7 +225,7 @@ func (c *core) step(now int64, out []Result) []Result {
 	return out
 }
 
-// breakdown are those of a decision that is made now.
+// breakdown returns the latency of a decision that is made now, for an event triggered at since.
 func (e *entry) breakdown(since, now int64) LatencyBreakdown {
 	p := LatencyBreakdown{Total: now - since}
 	if e.verdict == 0 || e.judgingMicros == MaxTookMicros {
@@ -237,7 +236,7 @@ func (e *entry) breakdown(since, now int64) LatencyBreakdown {
 	return p
 }
 
-// nextTimeout is when the next event times out, if nothing comes; false if there is none that could.
+// nextTimeout returns when the next event times out; false if no triggered event waits.
 func (c *core) nextTimeout() (at int64, ok bool) {
 	if c.nextEvent >= c.triggeredTimes.triggeredBelow {
 		return 0, false
@@ -245,10 +244,10 @@ func (c *core) nextTimeout() (at int64, ok bool) {
 	return c.triggeredTimes.lookup(c.nextEvent).timeoutFrom + c.timeout, true
 }
 
-// endResults tells that no result will come any more: step decides all events that are triggered.
+// endResults says that no result will come any more: step then decides all triggered events.
 func (c *core) endResults() { c.noMoreResults = true }
 
-// snapshot gives the counters.
+// snapshot returns the counters.
 func (c *core) snapshot() Stats {
 	s := c.stats
 	s.Pending, s.MaxPending = c.triggeredTimes.triggeredBelow-c.nextEvent, uint64(len(c.ring))

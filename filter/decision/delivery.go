@@ -7,25 +7,24 @@ import (
 	"ringlet/filter"
 )
 
-// Omitted is the decision of a Span whose events were decided, and of which the reader is not told how: it was too
-// slow.
+// Omitted is the decision of a Span whose decisions the readout unit does not learn, since it was too slow.
 const Omitted filter.Decision = 0
 
-// A Span is events in a row with one decision.
+// A Span is consecutive events with one decision.
 type Span struct {
 	Events   uint64 // 1 to maxSpanEvents
 	Decision filter.Decision
 }
 
-// DecisionMessage is a message of the decision unit to a readout unit: decisions on events in a row, and Void where
-// there is no event. A message begins with the event that follows the last one of the message before.
+// DecisionMessage is a message of the decision unit to a readout unit: decisions on consecutive events, and Void for
+// numbers without an event. A message begins with the event after the last one of the message before.
 type DecisionMessage struct {
 	Epoch      uint8
-	FirstEvent uint64 // event
+	FirstEvent uint64 // first event of Spans
 	Spans      []Span // 1 to maxSpans
 }
 
-// Sizes of a DecisionMessage. With the byte of kind before it, it fits a signal, which has at most 1024 bytes.
+// Sizes of a DecisionMessage. With the byte of kind before it, it fits into a signal of 1024 bytes.
 const (
 	spanSize      = 4
 	maxSpans      = 250
@@ -33,7 +32,7 @@ const (
 	spanVoid      = 15 // Void, in the four bits that a span has for its decision
 )
 
-// KindOf is the kind of a message, 0 of one that has none.
+// KindOf returns the kind of a message; 0 if it is too short to have one.
 func KindOf(b []byte) MessageKind {
 	if len(b) < MessageSize {
 		return 0
@@ -41,7 +40,7 @@ func KindOf(b []byte) MessageKind {
 	return MessageKind(b[1])
 }
 
-// Append writes the message.
+// Append appends the encoded message to b.
 func (d *DecisionMessage) Append(b []byte) []byte {
 	m := Message{Kind: KindDecisions, Epoch: d.Epoch, Number: d.FirstEvent}
 	b = m.Append(b)
@@ -55,7 +54,7 @@ func (d *DecisionMessage) Append(b []byte) []byte {
 	return b
 }
 
-// Parse reads a message, into the memory of the spans that it had. What it accepts, Append writes as it was.
+// Parse parses a message, and reuses the memory of d.Spans. Append encodes an accepted message to the same bytes.
 func (d *DecisionMessage) Parse(b []byte) error {
 	if len(b) < MessageSize {
 		return fmt.Errorf("%w: it has %d bytes, fewer than %d", ErrMessage, len(b), MessageSize)
@@ -88,20 +87,20 @@ func (d *DecisionMessage) Parse(b []byte) error {
 	return nil
 }
 
-// What a delivery queue holds at most: 64 KiB of spans, and messages that the reader has not said it has heard. So a
-// reader that stands still costs the decision unit 80 KiB, and bears 2000 accepted events among rejected ones.
+// A delivery queue holds at most 64 KiB of spans, and messages that the reader has not acknowledged. So a reader that
+// stalls costs the decision unit 80 KiB, and misses no decision until 2000 accepted events among rejected ones wait.
 const (
 	maxQueuedSpans = 4096
 	maxUnacked     = 16
 )
 
-// DeliveryStats count what became of decisions on their way to readout units, void ones not among them.
+// DeliveryStats count the decisions on their way to readout units, without void ones.
 type DeliveryStats struct {
-	Delivered      uint64 `count:"readout_told" help:"decisions that readout units have heard, over all of them"`
+	Delivered      uint64 `count:"readout_told" help:"decisions that readout units have acknowledged, over all of them"`
 	Omitted        uint64 `count:"readout_left_out" help:"decisions that readout units were not told, since they were too slow to hear them"`
-	Unacked        uint64 `count:"readout_unheard" help:"decisions on the way to a readout unit that was lost, or stood still at the end of the run: nobody knows whether they were heard"`
+	Unacked        uint64 `count:"readout_unheard" help:"decisions on the way to a readout unit that was lost, or stood still at the end of the run: whether they arrived is unknown"`
 	AfterReaderEnd uint64 `count:"readout_ended" help:"decisions that readout units were not told, since they had ended their part in the run"`
-	Undelivered    uint64 `count:"readout_waiting" kind:"level" help:"decisions that readout units have not heard yet; 0 after a run"`
+	Undelivered    uint64 `count:"readout_waiting" kind:"level" help:"decisions that readout units have not acknowledged yet; 0 after a run"`
 }
 
 func (s *DeliveryStats) add(o DeliveryStats) {
@@ -112,24 +111,24 @@ func (s *DeliveryStats) add(o DeliveryStats) {
 	s.Undelivered += o.Undelivered
 }
 
-// A deliveryQueue is the pure core of what one readout unit is told: decisions in order, which it packs into spans. It
-// is owned by one goroutine at a time.
+// A deliveryQueue is the pure core of the decisions for one readout unit: it packs decisions in order into spans. One
+// goroutine at a time owns it.
 //
-//	1 add         (the pointer)       decisions on events in a row; never waits. Where too many spans wait, the rest
-//	                                  is left out, as one span that grows until there is room
-//	2 nextMessage (the publisher)     the next one, while not too many are unacknowledged
-//	3 ack         (a link's receiver) so many messages came there
+//	1 add         (decideLoop)        adds decisions on consecutive events; never waits. If too many spans wait, further
+//	                                  ones are omitted, as one span that grows until there is room
+//	2 nextMessage (the publisher)     returns the next message, unless too many are unacknowledged
+//	3 ack         (a link's receiver) the readout unit has received so many messages
 type deliveryQueue struct {
 	epoch           uint8
 	started         bool
-	readerEnded     bool   // the reader has ended
-	firstWaiting    uint64 // event of the first span that waits
-	nextEvent       uint64 // event behind the last one
-	spans           []Span // a ring
+	readerEnded     bool   // the readout unit has ended its part in the run
+	firstWaiting    uint64 // event of the first waiting span
+	nextEvent       uint64 // event after the last span
+	spans           []Span // a ring buffer
 	head, spanCount int
 
-	messagesSent, messagesAcked uint64             // messages
-	unackedCounts               [maxUnacked]uint64 // decisions in each
+	messagesSent, messagesAcked uint64             // numbers of messages
+	unackedCounts               [maxUnacked]uint64 // decisions in each message under way
 
 	stats   DeliveryStats
 	scratch DecisionMessage
@@ -139,7 +138,7 @@ func newDeliveryQueue(epoch uint8) *deliveryQueue {
 	return &deliveryQueue{epoch: epoch, spans: make([]Span, maxQueuedSpans)}
 }
 
-// add takes decisions on events in a row. What lies between them and those before has no event.
+// add adds decisions on consecutive events. Numbers between these and the ones before have no event.
 func (d *deliveryQueue) add(first, events uint64, decision filter.Decision) {
 	if d.readerEnded {
 		d.stats.AfterReaderEnd += events
@@ -154,7 +153,7 @@ func (d *deliveryQueue) add(first, events uint64, decision filter.Decision) {
 	d.push(events, decision)
 }
 
-// push makes the ring longer by a span, or its last span. The last place is for what is left out.
+// push adds a span, or extends the last one. The last place of the ring is for omitted events.
 func (d *deliveryQueue) push(events uint64, decision filter.Decision) {
 	d.nextEvent += events
 	var last *Span
@@ -179,7 +178,7 @@ func (d *deliveryQueue) push(events uint64, decision filter.Decision) {
 	d.spanCount++
 }
 
-// nextMessage is the next message, good until the next call; nil: there is none, or too many are not acknowledged.
+// nextMessage returns the next message, valid until the next call; nil: there is none, or too many are unacknowledged.
 func (d *deliveryQueue) nextMessage(b []byte) []byte {
 	if d.spanCount == 0 || d.messagesSent-d.messagesAcked == maxUnacked {
 		return nil
@@ -205,7 +204,7 @@ func (d *deliveryQueue) nextMessage(b []byte) []byte {
 	return m.Append(b[:0])
 }
 
-// ack takes how many messages the reader has heard. False: that cannot be.
+// ack notes how many messages the reader has received in all. False: the number is impossible.
 func (d *deliveryQueue) ack(messages uint64) bool {
 	if messages < d.messagesAcked || messages > d.messagesSent {
 		return false
@@ -218,49 +217,49 @@ func (d *deliveryQueue) ack(messages uint64) bool {
 	return true
 }
 
-// endReader takes that the reader hears no more, and has said what it has heard.
+// endReader notes that the reader receives no more, and has acknowledged all that it received.
 func (d *deliveryQueue) endReader() {
 	d.readerEnded = true
 	d.stats.AfterReaderEnd += d.stats.Undelivered
 	d.stats.Undelivered, d.spanCount, d.messagesAcked = 0, 0, d.messagesSent
 }
 
-// close gives up what was not heard, and returns what became of all decisions.
+// close gives up the decisions that are not acknowledged, and returns the counters.
 func (d *deliveryQueue) close() DeliveryStats {
 	d.stats.Unacked += d.stats.Undelivered
 	d.stats.Undelivered = 0
 	return d.stats
 }
 
-// ReaderStats count what a readout unit has heard of decisions.
+// ReaderStats count the decisions that a readout unit received.
 type ReaderStats struct {
 	Decided countByDecision `count:"decisions_" help:"decisions that the readout unit was told, by what they are"`
 	Omitted uint64          `count:"decisions_missed" help:"events whose decision the readout unit was not told, since it was too slow; events that a short MEP lacks may be among them"`
 }
 
-// A Reader is the pure core of a readout unit that is told decisions. The zero value waits for a decision unit. It is
-// owned by one goroutine at a time.
+// A Reader is the pure core of a readout unit that receives decisions. The zero value waits for a decision unit. One
+// goroutine at a time owns it.
 type Reader struct {
 	epoch            uint8
 	connected        bool
 	started          bool
-	nextEvent        uint64 // event
-	messagesReceived uint64 // heard since Open
+	nextEvent        uint64 // next event expected
+	messagesReceived uint64 // received since Open
 	scratch          DecisionMessage
 	stats            ReaderStats
 }
 
-// Open takes that a decision unit is there, which tells from an event on that it chooses.
+// Open begins with a new decision unit, which chooses the first event of its messages.
 func (r *Reader) Open(epoch uint8) {
 	r.epoch, r.connected, r.started, r.messagesReceived = epoch, true, false, 0
 }
 
-// Close takes that it is gone, or that its word does not count any more.
+// Close notes that the decision unit is gone, so that its messages do not count any more.
 func (r *Reader) Close() { r.connected = false }
 
-// Receive takes a message, and calls each with its spans in order. It returns what the decision unit is to be answered;
-// false: nothing, since the message is of a decision unit that is gone. An error says what is wrong with the message;
-// it then had no effect.
+// Receive parses a message, and calls each with its spans in order. It returns the answer to the decision unit; false:
+// there is none, since the message is from a decision unit that is gone. After an error, which says what is wrong with
+// the message, nothing has changed.
 func (r *Reader) Receive(b []byte, each func(first uint64, s Span)) (answer Message, ok bool, err error) {
 	if err := r.scratch.Parse(b); err != nil {
 		return answer, false, err
@@ -287,5 +286,5 @@ func (r *Reader) Receive(b []byte, each func(first uint64, s Span)) (answer Mess
 	return Message{Kind: KindAck, Epoch: r.epoch, Number: r.messagesReceived}, true, nil
 }
 
-// Stats are the counters so far.
+// Stats returns the counters so far.
 func (r *Reader) Stats() ReaderStats { return r.stats }

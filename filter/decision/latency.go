@@ -6,7 +6,7 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// latencyTally counts times. Those in a row that are equally long are one record.
+// latencyTally collects times. Consecutive times of equal length become one record.
 type latencyTally struct {
 	histogram *hdr.Histogram // µs
 	us        int64
@@ -33,7 +33,7 @@ func (u *Unit) tallies() [3]*latencyTally {
 	return [3]*latencyTally{&u.totalLatency, &u.buildingLatency, &u.orderingLatency}
 }
 
-// recordLatency is told of each decision in a step, under mu.
+// recordLatency is called for each decision in a step, under mu.
 func (u *Unit) recordLatency(p LatencyBreakdown) {
 	u.totalLatency.add(p.Total)
 	if p.SplitKnown {
@@ -42,20 +42,19 @@ func (u *Unit) recordLatency(p LatencyBreakdown) {
 	}
 }
 
-// Latency is how long decisions took, and where the time went, in µs. A minute is the most.
+// Latency is how long decisions took, and its parts, in µs. The longest time distinguished is a minute.
 type Latency struct {
-	Total *hdr.Histogram // from when an event was known to be triggered to its decision
-	// Building and Ordering are of decisions that a result made, see LatencyBreakdown. Where the builder unit took
-	// longer than a result can say (65 ms), the parts are not known, and neither has the event: Stats.Unsplit counts
-	// it.
+	Total *hdr.Histogram // from the known trigger of an event to its decision
+	// Building and Ordering are of decisions with a result, see LatencyBreakdown. If the builder unit took longer than a
+	// result can say (65 ms), the parts are unknown, and the event is in neither: Stats.Unsplit counts it.
 	Building *hdr.Histogram
 	Ordering *hdr.Histogram
-	// Judging is from the last byte of an event to the builder unit's verdict, of each result that was taken;
-	// MaxTookMicros stands for all that is longer.
+	// Judging is from the last byte of an event to the builder unit's verdict, for each used result; MaxTookMicros stands
+	// for all longer times.
 	Judging *hdr.Histogram
 }
 
-// Latency is how long decisions took so far.
+// Latency returns how long decisions took so far.
 func (u *Unit) Latency() Latency {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -8,10 +8,10 @@ import (
 	"ringlet/shmem"
 )
 
-// MessageSize is the size of every message, bytes; docs/format/decision.md draws them.
+// MessageSize is the size of every Message in bytes (docs/format/decision.md).
 const MessageSize = 16
 
-// messageVersion is the first byte of a message. Another one is refused.
+// messageVersion is the first byte of a message. Other versions are refused.
 const messageVersion = 1
 
 // MessageKind is the second byte of a message.
@@ -19,31 +19,31 @@ type MessageKind uint8
 
 // Kinds of messages.
 const (
-	KindOpen        MessageKind = 1 // of the decision unit, to all: it is there; to a builder unit also where its ring is
+	KindOpen        MessageKind = 1 // of the decision unit, to all: it is there; to a builder unit also its result ring
 	KindCredit      MessageKind = 2 // of the decision unit, to a builder unit: how many of its results it has read
 	KindTriggered   MessageKind = 3 // of a readout unit, to the decision unit: events below Number are triggered
-	KindRequestOpen MessageKind = 4 // of a node that came later, to the decision unit: it is to be told Open
-	// KindEnd is of a node with units, to the decision unit: it has told all; so many results it wrote. And of the
-	// decision unit, to a readout unit: so many DecisionMessages were all.
+	KindRequestOpen MessageKind = 4 // of a node that joined later, to the decision unit: asks for Open
+	// KindEnd is of a node with units, to the decision unit: the node has sent everything, with Number results in its
+	// ring. From the decision unit to a readout unit: Number DecisionMessages were all.
 	KindEnd MessageKind = 5
 	// of the decision unit, to a readout unit: the head of a DecisionMessage; Number: its first event
 	KindDecisions MessageKind = 6
-	KindAck       MessageKind = 7 // of a readout unit, to the decision unit: so many messages it has heard since Open
+	KindAck       MessageKind = 7 // of a readout unit, to the decision unit: Number messages received since Open
 )
 
 // ErrMessage is wrapped by every error of Message.Parse.
 var ErrMessage = errors.New("malformed message of a decision unit")
 
-// A Message goes between a decision unit and the other units. Its Kind says which fields mean something.
+// A Message goes between a decision unit and the other units. Its Kind says which fields are used.
 type Message struct {
 	Kind         MessageKind
 	Epoch        uint8
-	Ref          shmem.Ref // of an Open: the builder unit's window; zero for who has none
-	RingCapacity uint32    // of an Open: results that the ring holds, so that its window has 16 times as many bytes
+	Ref          shmem.Ref // of an Open: the builder unit's window; zero for other units
+	RingCapacity uint32    // of an Open: results that the ring holds; its window has 16 bytes for each
 	Number       uint64    // of all but an Open; 0 of a RequestOpen
 }
 
-// Append writes the message.
+// Append appends the encoded message to b.
 func (m *Message) Append(b []byte) []byte {
 	b = append(b, messageVersion, byte(m.Kind), m.Epoch, 0)
 	if m.Kind == KindOpen {
@@ -54,7 +54,7 @@ func (m *Message) Append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(append(b, 0, 0, 0, 0), m.Number)
 }
 
-// Parse reads a message. What it accepts, Append writes as it was.
+// Parse parses a message. Append encodes an accepted message to the same bytes.
 func (m *Message) Parse(b []byte) error {
 	switch {
 	case len(b) != MessageSize:

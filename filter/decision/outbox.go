@@ -8,30 +8,31 @@ import (
 	"ringlet/shmem"
 )
 
-// A result ring is where one builder unit writes its results to, one behind the other, and again from the beginning
-// when it is full: so that results travel together which are not of events in a row, and so that each byte has one
-// writer. The decision unit tells how many it has read; what has no place yet waits in the outbox.
+// A result ring is the memory of the decision unit in which one builder unit writes its results one after the other,
+// and again from the beginning when it is full. So results that travel together need not be of consecutive events, and
+// each byte has one writer. The decision unit reports how many results it has read; results without a place wait in
+// the outbox.
 //
-//	1 addVerdict     (the builder unit)  verdicts on events in a row, with one answer
-//	2 nextWrite      (sequential)        as many results as have places and fit a write
+//	1 addVerdict     (the builder unit)  adds a verdict on consecutive events
+//	2 nextWrite      (sequential)        returns as many results as have places and fit into a write
 //	3 writeCompleted (parallel)          a write has its outcome
 //	4 applyCredit    (a link's receiver) places are free again
 
 const (
 	maxRingCapacity    = 1 << 18 // RingCapacityFor of the largest packing is about half of it
-	maxRuns            = 1 << 15 // verdicts that wait
+	maxRuns            = 1 << 15 // verdicts that may wait
 	maxWrites          = 8       // under way at a time
 	maxResultsPerWrite = 4096    // of a write: 64 KiB
 )
 
-// RingCapacityFor is how many results a ring must hold for MEPs of that many events: two writes and two MEPs, in whole
-// pages.
+// RingCapacityFor returns how many results a ring must hold for MEPs of packing events: two writes and two MEPs, in
+// whole pages.
 func RingCapacityFor(packing int) int {
 	const page = shmem.PageSize / ResultSize
 	return (2*maxResultsPerWrite + 2*packing + page - 1) / page * page
 }
 
-// verdictRun is a verdict on events in a row.
+// verdictRun is one verdict on consecutive events.
 type verdictRun struct {
 	first         uint64
 	events        uint32
@@ -39,37 +40,37 @@ type verdictRun struct {
 	verdict       filter.Verdict
 }
 
-// A Write is a remote write of results that nextWrite asks for.
+// A Write is a remote write of results that nextWrite returns.
 type Write struct {
 	Ref    shmem.Ref
 	Offset uint32
-	Data   []byte // must not change before writeCompleted; the outbox sees to that
+	Data   []byte // must not change before writeCompleted; the outbox ensures that
 	Cookie uint64
 }
 
-// OutboxStats count what became of results, on the side of the builder unit.
+// OutboxStats count the results of a builder unit by their outcome.
 type OutboxStats struct {
 	Judged          uint64 `count:"results_made" help:"results that the builder unit had for the decision unit"`
 	Sent            uint64 `count:"results_sent" help:"results whose write has arrived at the decision unit"`
-	Unacked         uint64 `count:"results_unheard" help:"results written when the decision unit was lost: nobody knows whether they arrived"`
+	Unacked         uint64 `count:"results_unheard" help:"results written when the decision unit was lost: whether they arrived is unknown"`
 	Dropped         uint64 `count:"results_dropped" help:"results that were not sent: too many waited, or there was no decision unit at the end"`
-	AbandonedWrites uint64 `count:"result_writes_left" help:"writes of results that were under way as the run ended: nobody waits for them any more"`
+	AbandonedWrites uint64 `count:"result_writes_left" help:"writes of results that were under way as the run ended, without an outcome"`
 	Unsent          uint64 `count:"results_waiting" kind:"level" help:"results that wait for the decision unit, or are under way; 0 after a run"`
 }
 
-// outbox is the pure core of the side that sends results. It is owned by one goroutine at a time.
+// outbox is the pure core of the sending side. One goroutine at a time owns it.
 type outbox struct {
 	builder uint16
 
-	runs       []verdictRun // a ring
+	runs       []verdictRun // a ring buffer
 	head, tail uint32
 
-	ring           Message // the open one; Places 0: there is none
-	ringGeneration uint32  // of the ring, so that outcomes of writes to one before are known
-	ringData       []byte  // as the ring
+	ring           Message // the Open of the ring; RingCapacity 0: there is none
+	ringGeneration uint32  // counts rings, so that outcomes of writes to earlier rings are recognised
+	ringData       []byte  // the bytes of the ring, as written
 	resultsWritten uint64  // results
 	resultsRead    uint64  // by the decision unit
-	resultsDone    uint64  // results whose writes have their outcome, and all before them
+	resultsDone    uint64  // results whose writes, and all writes before, have their outcome
 	writes         [maxWrites]struct {
 		end      uint64 // 0: it is free
 		finished bool
@@ -80,12 +81,11 @@ type outbox struct {
 	stats OutboxStats
 }
 
-// newOutbox makes one.
 func newOutbox(builder int) *outbox {
 	return &outbox{builder: uint16(builder), runs: make([]verdictRun, maxRuns)}
 }
 
-// addVerdict takes a verdict on events in a row. False says that too many wait: it is dropped, and counted.
+// addVerdict adds a verdict on n consecutive events. False: too many wait, and the verdict is dropped and counted.
 func (o *outbox) addVerdict(first uint64, n int, v filter.Verdict, took time.Duration) bool {
 	o.stats.Judged += uint64(n)
 	if o.tail-o.head == maxRuns || n < 1 {
@@ -103,18 +103,18 @@ func (o *outbox) addVerdict(first uint64, n int, v filter.Verdict, took time.Dur
 	return true
 }
 
-// openRing takes where the ring is. What was under way to one before stays unacknowledged.
+// openRing begins with a new ring. Writes under way to the one before count as unacknowledged.
 func (o *outbox) openRing(m Message) error {
 	if m.Kind != KindOpen || m.RingCapacity == 0 || m.RingCapacity > maxRingCapacity {
 		return fmt.Errorf("%w: it opens no ring of results", ErrMessage)
 	}
 	o.closeRing()
-	// writes to the one before may still be read from there
+	// a new slice: writes under way may still read the old one
 	o.ring, o.ringData = m, make([]byte, int(m.RingCapacity)*ResultSize)
 	return nil
 }
 
-// closeRing takes that the decision unit is gone. What waits waits for the next one.
+// closeRing notes that the decision unit is gone. Waiting verdicts wait for the next one.
 func (o *outbox) closeRing() {
 	for ; o.oldest != o.newest; o.oldest++ {
 		w := &o.writes[o.oldest%maxWrites]
@@ -128,7 +128,7 @@ func (o *outbox) closeRing() {
 	o.resultsWritten, o.resultsRead, o.resultsDone, o.oldest, o.newest = 0, 0, 0, 0, 0
 }
 
-// close gives up what is under way and what waits, and returns how many results were written into the ring.
+// close gives up writes under way and waiting verdicts, and returns how many results were written into the ring.
 func (o *outbox) close() (written uint64) {
 	written = o.resultsWritten
 	for i := o.oldest; i != o.newest; i++ {
@@ -141,14 +141,14 @@ func (o *outbox) close() (written uint64) {
 	return written
 }
 
-// writeFailed takes that a write will have no outcome, since the link is over: so is the ring, if it is still that one.
+// writeFailed notes that a write will have no outcome, since the link is over: then its ring is closed, too.
 func (o *outbox) writeFailed(cookie uint64) {
 	if uint32(cookie>>32) == o.ringGeneration {
 		o.closeRing()
 	}
 }
 
-// nextWrite is the next write, if there is one that can be made now.
+// nextWrite returns the next write, if one is possible now.
 func (o *outbox) nextWrite() (w Write, ok bool) {
 	places := uint64(o.ring.RingCapacity)
 	if places == 0 || o.head == o.tail || o.newest-o.oldest == maxWrites {
@@ -191,7 +191,7 @@ func (o *outbox) nextWrite() (w Write, ok bool) {
 	return w, true
 }
 
-// writeCompleted takes the outcome of a write. One to a ring before means nothing.
+// writeCompleted notes the outcome of a write. It ignores writes to earlier rings.
 func (o *outbox) writeCompleted(cookie uint64, err error) {
 	number := uint32(cookie)
 	if uint32(cookie>>32) != o.ringGeneration || number-o.oldest >= o.newest-o.oldest {
@@ -213,13 +213,13 @@ func (o *outbox) writeCompleted(cookie uint64, err error) {
 	}
 }
 
-// applyCredit takes how many results the decision unit has read of the ring.
+// applyCredit notes how many results of the ring the decision unit has read.
 func (o *outbox) applyCredit(m Message) error {
 	switch {
 	case m.Kind != KindCredit:
 		return fmt.Errorf("%w: it gives no credit", ErrMessage)
 	case o.ring.RingCapacity == 0 || m.Epoch != o.ring.Epoch:
-		return nil // of a life before
+		return nil // from an earlier epoch
 	case m.Number > o.resultsWritten || m.Number < o.resultsRead:
 		return fmt.Errorf("%w: credit for %d results, of %d that were written and %d that were read", ErrMessage, m.Number,
 			o.resultsWritten, o.resultsRead)
@@ -228,13 +228,13 @@ func (o *outbox) applyCredit(m Message) error {
 	return nil
 }
 
-// epoch is that of the open ring.
+// epoch returns the epoch of the open ring.
 func (o *outbox) epoch() (epoch uint8, open bool) { return o.ring.Epoch, o.ring.RingCapacity > 0 }
 
-// idle says that everything that can be sent has been.
+// idle says that no verdict waits and no write is under way.
 func (o *outbox) idle() bool { return o.head == o.tail && o.oldest == o.newest }
 
-// dropWaiting gives up what waits.
+// dropWaiting drops the waiting verdicts.
 func (o *outbox) dropWaiting() {
 	for ; o.head != o.tail; o.head++ {
 		n := uint64(o.runs[o.head%maxRuns].events)
@@ -243,5 +243,5 @@ func (o *outbox) dropWaiting() {
 	}
 }
 
-// snapshot gives the counters.
+// snapshot returns the counters.
 func (o *outbox) snapshot() OutboxStats { return o.stats }

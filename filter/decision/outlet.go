@@ -17,16 +17,16 @@ import (
 	"ringlet/shmem"
 )
 
-// What a subscriber has not taken yet waits in a queue. At 1 MHz it bears one that stands still for 65 ms.
+// maxQueueBytes is the size of a subscriber's queue. At 1 MHz it outlasts a subscriber that stalls for 65 ms.
 const maxQueueBytes = 65536 * ResultSize
 
-// byteQueue is bytes of decisions for one subscriber: whoever hands them in never waits.
+// byteQueue is a queue of encoded decisions for one subscriber; push never waits.
 type byteQueue struct {
-	wake chan struct{} // of one place: it is not empty, or closed
+	wake chan struct{} // capacity 1: the queue is not empty, or is closed
 
 	mu     sync.Mutex // guards what follows
 	bytes  []byte     // at most maxQueueBytes
-	spare  []byte     // taken in turns with bytes
+	spare  []byte     // swapped with bytes by drain
 	closed bool
 }
 
@@ -38,7 +38,7 @@ func newQueue() *byteQueue {
 	}
 }
 
-// push says whether there was room.
+// push appends b, and says whether there was room.
 func (q *byteQueue) push(b []byte) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -57,8 +57,8 @@ func (q *byteQueue) notify() {
 	}
 }
 
-// drain waits for what is in the queue, which is the caller's until it takes again; nothing says that the queue was
-// closed and is empty.
+// drain waits for decisions and returns all of them, valid until the next drain; empty: the queue was closed and is
+// empty, or ctx ended.
 func (q *byteQueue) drain(ctx context.Context) []byte {
 	for {
 		q.mu.Lock()
@@ -76,7 +76,7 @@ func (q *byteQueue) drain(ctx context.Context) []byte {
 	}
 }
 
-// queuedBytes is how many decisions nobody has taken out.
+// queuedBytes returns how many decisions wait in the queue.
 func (q *byteQueue) queuedBytes() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -90,7 +90,7 @@ func (q *byteQueue) close() {
 	q.notify()
 }
 
-// OutletStats count what subscribers got, over all outlets of a node.
+// OutletStats count the decisions for subscribers, over all outlets of a node.
 type OutletStats struct {
 	Handed            atomic.Uint64 `help:"decisions handed to subscribers, to each"`
 	NoSpace           atomic.Uint64 `count:"untaken" help:"decisions that a shared-memory buffer had no room for: its readers are too slow, or there are none"`
@@ -98,13 +98,14 @@ type OutletStats struct {
 	SubscribersCutOff atomic.Uint64 `count:"subscribers_slow" help:"subscribers by TCP that were cut off, since they were too slow"`
 }
 
-// bufferBytes is the size of the shared-memory buffer: as the queue, so that a reader has twice that time.
+// bufferBytes is the size of the shared-memory buffer, as of the queue, so that a reader may stall for twice that
+// time.
 const bufferBytes = 1 << 20
 
 // entryDecisions is the type of entries in a buffer of decisions: "RDEC".
 const entryDecisions = 0x43454452
 
-// BufferOutlet hands decisions out in a shared-memory buffer (docs/format/buffer.md), an entry for some in a row.
+// BufferOutlet passes decisions on in a shared-memory buffer (docs/format/buffer.md), some consecutive ones per entry.
 type BufferOutlet struct {
 	w     *shmem.Writer
 	q     *byteQueue
@@ -115,7 +116,7 @@ type BufferOutlet struct {
 	wg    sync.WaitGroup
 }
 
-// OpenBuffer makes the buffer of that name.
+// OpenBuffer creates the buffer of that name.
 func OpenBuffer(name string, stats *OutletStats, log *slog.Logger) (*BufferOutlet, error) {
 	w, err := shmem.CreateWriter(name, bufferBytes, shmem.Broadcast)
 	if err != nil {
@@ -132,14 +133,14 @@ func OpenBuffer(name string, stats *OutletStats, log *slog.Logger) (*BufferOutle
 	return r, nil
 }
 
-// Publish gives decisions to the readers.
+// Publish queues decisions for the readers.
 func (r *BufferOutlet) Publish(b []byte) {
 	if !r.q.push(b) {
 		r.stats.NoSpace.Add(uint64(len(b) / ResultSize))
 	}
 }
 
-// entryBytes is the most that one entry has: the queue may hold more than the buffer takes at once.
+// entryBytes is the most bytes of one entry: the queue may hold more than the buffer takes at once.
 const entryBytes = maxBatch * ResultSize
 
 func (r *BufferOutlet) write() {
@@ -178,10 +179,10 @@ func (r *BufferOutlet) commit(b []byte) error {
 	return r.w.Commit(p, len(b), entryDecisions)
 }
 
-// outletCloseTimeout is how long an outlet that ends waits for its subscribers to take what is theirs.
+// outletCloseTimeout is how long Close waits for subscribers to take their decisions.
 const outletCloseTimeout = time.Second
 
-// Close ends the buffer, once its readers have what was handed to them, or had time for that.
+// Close ends the buffer when its readers have all decisions, or after outletCloseTimeout.
 func (r *BufferOutlet) Close() error {
 	r.q.close()
 	over := time.AfterFunc(outletCloseTimeout, r.stop)
@@ -191,10 +192,10 @@ func (r *BufferOutlet) Close() error {
 	return errors.Join(r.w.End(), r.w.Close())
 }
 
-// Server hands decisions out by TCP: to each connection all that are made while it is there, ResultSize bytes each.
+// Server passes decisions on by TCP: each connection gets all that are made while it is open, ResultSize bytes each.
 type Server struct {
 	lis      net.Listener
-	secret   []byte // that a subscriber must prove to have; nil: it need not
+	secret   []byte // a subscriber must prove that it has it; nil: it need not
 	stats    *OutletStats
 	log      *slog.Logger
 	ctx      context.Context
@@ -212,7 +213,7 @@ type subscriber struct {
 	q    *byteQueue
 }
 
-// Connections by TCP at most, and from one host.
+// The most TCP connections, and the most from one host.
 const (
 	maxSubscribers        = 64
 	maxSubscribersPerHost = 16
@@ -229,8 +230,8 @@ func Listen(text string, stats *OutletStats, log *slog.Logger) (*Server, error) 
 		return nil, fmt.Errorf("cannot bind the address for decisions: %w", err)
 	}
 	if key == nil && !address.IsLocalOnly(lis.Addr()) {
-		log.Warn("whoever reaches this address can read decisions: put ?secret=FILE behind the address of decision-output, "+
-			"or listen on loopback", "address", lis.Addr())
+		log.Warn("any host that reaches this address can read decisions: put ?secret=FILE after the address of "+
+			"decision-output, or listen on loopback", "address", lis.Addr())
 	}
 	s := &Server{
 		secret: key,
@@ -246,7 +247,7 @@ func Listen(text string, stats *OutletStats, log *slog.Logger) (*Server, error) 
 	return s, nil
 }
 
-// Addr is where it listens.
+// Addr returns the address at which it listens.
 func (s *Server) Addr() net.Addr { return s.lis.Addr() }
 
 func (s *Server) accept() {
@@ -254,7 +255,7 @@ func (s *Server) accept() {
 		conn, err := s.lis.Accept()
 		if err != nil {
 			if !s.isClosed() {
-				s.log.Error("nobody can subscribe to decisions any more", "err", err)
+				s.log.Error("no further subscriber to decisions is accepted", "err", err)
 			}
 			return
 		}
@@ -266,10 +267,11 @@ func (s *Server) accept() {
 		s.wg.Go(func() {
 			err := s.authenticate(conn)
 			if !connlimit.SetYielding(conn, err != nil) {
-				return // it had to make room, and that was told
+				return // its place went to a new connection, and the log says so
 			}
 			if err != nil && s.ctx.Err() == nil {
-				s.logLimited(slog.LevelWarn, "who has not the secret is told no decisions", "remote", conn.RemoteAddr(), "err", err)
+				s.logLimited(slog.LevelWarn, "a subscriber without the secret gets no decisions", "remote", conn.RemoteAddr(),
+					"err", err)
 			}
 			if err != nil {
 				_ = conn.Close()
@@ -280,7 +282,7 @@ func (s *Server) accept() {
 	}
 }
 
-// logLimited writes to the log, but seldom if the like comes often.
+// logLimited writes to the log, but rarely if the same message comes often.
 func (s *Server) logLimited(level slog.Level, what string, args ...any) {
 	if suppressed, yes := s.logLimit.Allow(what, time.Now()); yes {
 		s.log.Log(s.ctx, level, what, append(args, "unreported", suppressed)...)
@@ -307,7 +309,7 @@ func (s *Server) isClosed() bool {
 	return s.closed
 }
 
-// serve writes until the subscriber leaves, is too slow, or there is nothing more.
+// serve writes until the subscriber leaves, is too slow, or the queue is closed.
 func (s *Server) serve(sub *subscriber) {
 	defer func() {
 		s.mu.Lock()
@@ -325,13 +327,13 @@ func (s *Server) serve(sub *subscriber) {
 			if s.ctx.Err() != nil {
 				s.cutOffSlow(sub, "a subscriber to decisions is cut off: it did not take the last ones when the run ended")
 			}
-			return // it has left, or was cut off, and that was told
+			return // it has left, or was cut off, and the log says so
 		}
 		s.stats.Handed.Add(uint64(len(b) / ResultSize))
 	}
 }
 
-// Publish gives decisions to all subscribers. One that is a queue behind is cut off: it would get decisions with a gap.
+// Publish queues decisions for all subscribers. It cuts off one whose queue is full, since it would miss decisions.
 func (s *Server) Publish(b []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -346,13 +348,13 @@ func (s *Server) Publish(b []byte) {
 	}
 }
 
-// cutOffSlow tells that a subscriber is cut off.
+// cutOffSlow counts and logs that a subscriber is cut off.
 func (s *Server) cutOffSlow(sub *subscriber, why string) {
 	s.stats.SubscribersCutOff.Add(1)
 	s.logLimited(slog.LevelWarn, why, "remote", sub.conn.RemoteAddr(), "behind", sub.q.queuedBytes())
 }
 
-// Close ends all connections, once they have what was handed to them, or had time for that.
+// Close ends all connections when they have their decisions, or after outletCloseTimeout.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -369,7 +371,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// An OutletAddress is where an outlet is: a kind, and a name or HOST:PORT.
+// An OutletAddress is the address of an outlet: a kind, and a name or HOST:PORT.
 type OutletAddress struct{ Kind, Location string }
 
 // Kinds of outlets.
@@ -378,7 +380,7 @@ const (
 	OutletTCP    = "tcp"
 )
 
-// ParseAddresses reads a list of outlets, such as buffer:NAME,tcp:HOST:PORT.
+// ParseAddresses parses a list of outlets, such as buffer:NAME,tcp:HOST:PORT.
 func ParseAddresses(text string) (out []OutletAddress, err error) {
 	if text == "" {
 		return nil, nil

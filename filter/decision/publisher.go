@@ -11,28 +11,28 @@ import (
 
 // Pipeline of a decision for the readout units:
 //
-//	1 Publish     (sequential: the pointer)  packed into spans once, added to the delivery queue of each readout
-//	                                         unit, under mu
-//	2 sendPending (sequential: one goroutine)  messages of all delivery queues, signalled without a lock
-//	3 ackReader   (parallel: a link's receiver each)  places for further messages
+//	1 Publish     (sequential: decideLoop)     packs decisions into spans once, and adds them to the delivery queue of
+//	                                           each readout unit, under mu
+//	2 sendPending (sequential: one goroutine)  signals the messages of all delivery queues, without a lock
+//	3 ackReader   (parallel: a link's receiver each)  frees places for further messages
 //
-// Nothing is allocated per decision, and nobody waits for a readout unit.
+// No step allocates per decision, and none waits for a readout unit.
 
-// publisher tells decisions to readout units. It is an Outlet.
+// publisher sends decisions to readout units. It is an Outlet.
 type publisher struct {
 	// immutable
 	epoch    uint8
 	signaler Signaler
-	wake     chan struct{} // of one place
+	wake     chan struct{} // capacity 1
 	ctx      context.Context
 	stop     context.CancelFunc
 	wg       sync.WaitGroup
 
-	spans []numberedSpan // the pointer's scratch
+	spans []numberedSpan // scratch of Publish
 
-	mu          sync.Mutex // guards what follows; never held while somebody is signalled
+	mu          sync.Mutex // guards the fields below; not held during Signal
 	readers     map[int]*deliveryQueue
-	readerRanks []int // of to, in the order in which they came
+	readerRanks []int // keys of readers, in the order in which they came
 	closedStats DeliveryStats
 }
 
@@ -42,8 +42,8 @@ type numberedSpan struct {
 	Span
 }
 
-// publishInterval bounds what telling costs: 1000 messages/s to each readout unit that is never behind, each of 1 µs or
-// so. A readout unit that frees memory by decisions has it later by so much.
+// publishInterval bounds the cost of sending: 1000 messages/s to each readout unit that keeps up, about 1 µs each.
+// Decisions, and the memory that they free in a readout unit, come later by so much.
 const publishInterval = time.Millisecond
 
 func startPublisher(epoch uint8, signal Signaler) *publisher {
@@ -58,7 +58,7 @@ func startPublisher(epoch uint8, signal Signaler) *publisher {
 	return t
 }
 
-// addReader begins to tell a rank that is told nothing, with the decision that is made next.
+// addReader begins to send to a rank without a queue, from the next decision on.
 func (t *publisher) addReader(rank int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,7 +66,7 @@ func (t *publisher) addReader(rank int) {
 	t.readerRanks = append(t.readerRanks, rank)
 }
 
-// removeReader takes that a rank hears nothing more.
+// removeReader stops sending to a rank.
 func (t *publisher) removeReader(rank int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,14 +78,14 @@ func (t *publisher) removeReader(rank int) {
 	delete(t.readers, rank)
 	for i, r := range t.readerRanks {
 		if r == rank {
-			// a copy: the publisher may go through the one before
+			// into a new array: run may be iterating over the old one
 			t.readerRanks = append(t.readerRanks[:i:i], t.readerRanks[i+1:]...)
 			break
 		}
 	}
 }
 
-// endReader takes that a rank has ended its part in the run, and said what it has heard.
+// endReader notes that a rank has ended its part in the run, and has acknowledged all that it received.
 func (t *publisher) endReader(rank int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,13 +94,13 @@ func (t *publisher) endReader(rank int) {
 	}
 }
 
-// ackReader takes how many messages a rank has heard. False: that cannot be.
+// ackReader notes how many messages a rank has received. False: the number is impossible.
 func (t *publisher) ackReader(rank int, messages uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	d := t.readers[rank]
 	if d == nil {
-		return true // it was lost, and its word was on the way
+		return true // the rank was lost after it had sent this
 	}
 	t.notify()
 	return d.ack(messages)
@@ -139,7 +139,7 @@ func (t *publisher) notify() {
 	}
 }
 
-// run tells until nobody wants to know any more.
+// run sends messages until close.
 func (t *publisher) run() {
 	b := make([]byte, 0, MessageSize+maxSpans*spanSize)
 	for {
@@ -162,7 +162,7 @@ func (t *publisher) run() {
 	}
 }
 
-// sendPending tells a rank all that it may be told now.
+// sendPending sends a rank all messages that it may get now.
 func (t *publisher) sendPending(rank int, b []byte) {
 	for {
 		t.mu.Lock()
@@ -175,13 +175,13 @@ func (t *publisher) sendPending(rank int, b []byte) {
 			return
 		}
 		if t.signaler.Signal(rank, m) != nil {
-			t.removeReader(rank) // the link is over, which who watches it is told
+			t.removeReader(rank) // the link is over, and RankLost will be called
 			return
 		}
 	}
 }
 
-// close ends telling: what was not heard is given up.
+// close ends the sending: decisions that are not acknowledged are given up.
 func (t *publisher) close() {
 	t.stop()
 	t.wg.Wait()
@@ -194,7 +194,7 @@ func (t *publisher) close() {
 	t.readerRanks = nil
 }
 
-// stats are the counters so far.
+// stats returns the counters so far.
 func (t *publisher) stats() DeliveryStats {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,12 +9,12 @@ import (
 	"ringlet/filter"
 )
 
-// Sender sends the verdicts of a builder unit to the decision unit. It never holds up the builder unit: what cannot be
-// sent is counted.
+// Sender sends the verdicts of a builder unit to the decision unit. It never makes the builder unit wait: verdicts
+// that cannot be sent are counted.
 type Sender struct {
 	// immutable
-	write func(Write) error // may wait; WriteCompleted may be called from within
-	wake  chan struct{}     // of one place
+	write func(Write) error // may wait; may call WriteCompleted
+	wake  chan struct{}     // capacity 1
 	ctx   context.Context
 	stop  context.CancelFunc
 	wg    sync.WaitGroup
@@ -23,8 +23,8 @@ type Sender struct {
 	outbox *outbox
 }
 
-// NewSender makes one for a builder unit. Next come HandleMessage, and AddVerdict for each verdict, then Flush and
-// Close.
+// NewSender returns the Sender of a builder unit. The caller then passes messages by HandleMessage and each verdict by
+// AddVerdict, and at the end calls Flush and Close.
 func NewSender(builder int, write func(Write) error) *Sender {
 	s := &Sender{write: write, wake: make(chan struct{}, 1), outbox: newOutbox(builder)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
@@ -32,7 +32,7 @@ func NewSender(builder int, write func(Write) error) *Sender {
 	return s
 }
 
-// AddVerdict takes a verdict on n events from first on.
+// AddVerdict adds a verdict on n events from first on.
 func (s *Sender) AddVerdict(first uint64, n int, v filter.Verdict, took time.Duration) {
 	s.mu.Lock()
 	s.outbox.addVerdict(first, n, v, took)
@@ -40,7 +40,7 @@ func (s *Sender) AddVerdict(first uint64, n int, v filter.Verdict, took time.Dur
 	s.notify()
 }
 
-// HandleMessage takes one of the decision unit.
+// HandleMessage handles a message of the decision unit.
 func (s *Sender) HandleMessage(m Message) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,14 +51,14 @@ func (s *Sender) HandleMessage(m Message) error {
 	return s.outbox.applyCredit(m)
 }
 
-// UnitLost takes that the decision unit is gone. Another may come.
+// UnitLost notes that the decision unit is gone. Another one may come.
 func (s *Sender) UnitLost() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.outbox.closeRing()
 }
 
-// WriteCompleted takes the outcome of a write.
+// WriteCompleted notes the outcome of a write.
 func (s *Sender) WriteCompleted(cookie uint64, err error) {
 	s.mu.Lock()
 	s.outbox.writeCompleted(cookie, err)
@@ -98,7 +98,7 @@ func (s *Sender) send() {
 
 var errUnsent = errors.New("results did not reach the decision unit")
 
-// Flush waits until all results have arrived, while there is a decision unit.
+// Flush waits until all results have arrived, as long as there is a decision unit.
 func (s *Sender) Flush(ctx context.Context) error {
 	for {
 		s.mu.Lock()
@@ -118,7 +118,7 @@ func (s *Sender) Flush(ctx context.Context) error {
 	}
 }
 
-// Close ends it, and returns how many results it wrote into the ring that is open. What was not sent is counted as
+// Close stops the Sender, and returns how many results it wrote into the open ring. It counts unsent results as
 // dropped.
 func (s *Sender) Close() (written uint64) {
 	s.stop()
@@ -128,7 +128,7 @@ func (s *Sender) Close() (written uint64) {
 	return s.outbox.close()
 }
 
-// Stats are the counters so far.
+// Stats returns the counters so far.
 func (s *Sender) Stats() OutboxStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()

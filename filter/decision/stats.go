@@ -2,14 +2,14 @@ package decision
 
 import "ringlet/filter"
 
-// Stats counts what a core has done. Decisions and Void make up what is triggered, but for what is Pending.
+// Stats are the counters of a core. Decided and Void make up Triggered, but for Pending.
 type Stats struct {
 	FirstEvent uint64          `count:"first" kind:"level" help:"event that the decision unit decided first; more than 0 where it came back"`
 	Triggered  uint64          `count:"events_triggered" help:"events known to be triggered, from the first on, those that a short MEP lacks included"`
 	Decided    countByDecision `count:"decisions_" help:"decisions handed out, by what they are"`
 	TimedOut   uint64          `count:"timed_out" help:"decisions made by the decision unit since no result came in time"`
-	Overrun    uint64          `help:"decisions made by it since too many later events were triggered: the unit was not deep enough"`
-	Unanswered uint64          `help:"decisions made by it at the end of the run, for events that nobody judged"`
+	Overrun    uint64          `help:"decisions made by the decision unit since too many later events were triggered: the unit was not deep enough"`
+	Unanswered uint64          `help:"decisions made by the decision unit at the end of the run, for events without a result"`
 	Unsplit    uint64          `help:"decisions by a result whose time is in no part: the builder unit took 65 ms or more, which is all a result can say"`
 	Void       uint64          `help:"event numbers that no event has: their MEP was shorter"`
 	Pending    uint64          `kind:"level" help:"events that wait for their decision; 0 after a run"`
@@ -19,19 +19,19 @@ type Stats struct {
 
 type countByDecision [filter.Decisions]uint64
 
-// Kinds names the decisions.
+// Kinds returns the names of the decisions.
 func (countByDecision) Kinds() []string {
 	return []string{"", "accepted", "rejected", "timed_out", "failed"}
 }
 
 type countByFate [numberOfFates]uint64
 
-// Kinds names what may become of a result.
+// Kinds returns the names of the Fates.
 func (countByFate) Kinds() []string {
 	return []string{"taken", "late", "doubled", "ahead", "old_epoch", "stranger", "unmeant"}
 }
 
-// Decisions is how many were handed out.
+// Decisions returns how many decisions were handed out.
 func (s *Stats) Decisions() (n uint64) {
 	for _, d := range s.Decided {
 		n += d

@@ -10,7 +10,7 @@ import (
 	"ringlet/internal/secret"
 )
 
-// The proof of a secret behind an outlet of decisions (docs/format/decision.md).
+// The proof of a secret at an outlet of decisions (docs/format/decision.md).
 const (
 	challengeMark = "RLDN" // the server's nonce follows
 	proofMark     = "RLDP" // the subscriber's nonce and proof follow
@@ -20,10 +20,10 @@ const (
 	proofTimeout  = 5 * time.Second
 )
 
-// errProof says that the other end has not the secret.
+// errProof says that the other end does not have the secret.
 var errProof = errors.New("the other end of the outlet of decisions does not prove that it has the secret")
 
-// authenticate asks a subscriber for a proof, and gives the server's.
+// authenticate asks a subscriber for a proof, and sends the server's.
 func (s *Server) authenticate(conn net.Conn) error {
 	defer context.AfterFunc(s.ctx, func() { _ = conn.Close() })()
 	if err := conn.SetDeadline(time.Now().Add(proofTimeout)); err != nil {

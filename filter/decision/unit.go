@@ -2,14 +2,14 @@ package decision
 
 // Pipeline of a decision:
 //
-//	1 ResultsPlaced (parallel: a link's receiver each)  results are read from the builder unit's ring into the core,
-//	                                                    under mu; now and then the builder unit is told how many were
+//	1 ResultsPlaced (parallel: a link's receiver each)  reads results from the builder unit's ring into the core, under
+//	                                                    mu; reports now and then to the builder unit how many it has
 //	                                                    read
-//	2 decideLoop    (sequential: one goroutine)         step: what can be decided leaves the core, in order, under mu
-//	3 Publish       (the same goroutine)                encoded once, given to every outlet, which must not wait; the
-//	                                                    readout units are one
+//	2 decideLoop    (sequential: one goroutine)         step takes decisions out of the core, in order, under mu
+//	3 Publish       (the same goroutine)                encodes them once for all outlets, which must not wait; the
+//	                                                    publisher for readout units is one of these
 //
-// Nothing is allocated per decision.
+// No step allocates per decision.
 
 import (
 	"context"
@@ -31,29 +31,29 @@ type Signaler interface {
 	Signal(rank int, message []byte) error
 }
 
-// An Outlet hands decisions on. Publish gets some in order, ResultSize bytes each, good until it returns; it must not
-// wait.
+// An Outlet passes decisions on. Publish gets consecutive ones, ResultSize bytes each, valid until it returns; it must
+// not wait.
 type Outlet interface {
 	Publish(decisions []byte)
 }
 
-// UnitConfig is that of a Unit.
+// UnitConfig is the configuration of a Unit.
 type UnitConfig struct {
-	Core         Config // First and Builders are not asked for
+	Core         Config // NewUnit sets FirstEvent and BuilderCount
 	RingCapacity int    // of each ring: RingCapacityFor
 	BuilderRanks []int  // rank of each builder unit, by index
-	ReadoutRanks []int  // ranks of the readout units, which are told all decisions
+	ReadoutRanks []int  // ranks of the readout units, which get all decisions
 	Table        *shmem.Table
 	Segment      *shmem.Segment // SegmentSize bytes; the caller closes it after Close
 	Signaler     Signaler
 	Outlets      []Outlet
-	// Rejoining says that events were triggered before this unit was there. It begins with the event that is triggered
-	// next after it has heard of one.
+	// Rejoining says that events were triggered before this unit was there. It begins with the event in the first
+	// Triggered message.
 	Rejoining bool
 	Log       *slog.Logger
 }
 
-// SegmentSize is how much memory the result rings of so many builder units need.
+// SegmentSize returns how many bytes the result rings of so many builder units need.
 func SegmentSize(builders, places int) int { return builders * places * ResultSize }
 
 // Unit is a decision unit.
@@ -66,48 +66,47 @@ type Unit struct {
 	ctx        context.Context
 	cancel     context.CancelFunc
 	wg         sync.WaitGroup
-	wake       chan struct{} // of one place: there may be something to decide
-	publisher  *publisher    // nil: there is nobody to tell
+	wake       chan struct{} // capacity 1: there may be something to decide
+	publisher  *publisher    // nil: there are no readout units
 
 	refusedMessages atomic.Uint64
 
 	mu sync.Mutex // guards what follows
-	// nil: the unit came back, and does not know yet where to begin
+	// nil: the unit rejoins, and does not know its first event yet
 	core                                           *core
-	peers                                          map[int]*peer // by rank: who has something to tell
+	peers                                          map[int]*peer // by rank: nodes that send results or triggers
 	ringStats                                      UnitStats
 	totalLatency, buildingLatency, orderingLatency latencyTally
 	judgingLatency                                 *hdr.Histogram
 	message                                        []byte // scratch
 }
 
-// peer is a node with units.
 type peer struct {
-	reportedEnd    bool   // it has told all
-	resultsWritten uint64 // that it wrote into its ring, once it is over
+	reportedEnd    bool   // it has sent everything
+	resultsWritten uint64 // results that it wrote into its ring, once reportedEnd
 }
 
-// resultRing is one builder unit's.
+// resultRing is the ring of one builder unit.
 type resultRing struct {
 	index           int
 	ref             shmem.Ref
 	mem             []byte
-	resultsRead     uint64 // results; guarded by the Unit's mu
+	resultsRead     uint64 // guarded by the Unit's mu
 	resultsCredited uint64
 }
 
-// UnitStats counts what a Unit has done beside its core.
+// UnitStats are the counters of a Unit, with those of its core.
 type UnitStats struct {
 	Stats
 	DeliveryStats
-	BadChecksum      uint64 `count:"results_broken" help:"results whose seal does not fit: overwritten while they were read"`
-	WrongBuilder     uint64 `count:"results_foreign" help:"results in the lane of a builder unit that are in another's name"`
-	BeforeFirstEvent uint64 `count:"results_early" help:"results that came before a decision unit that is back knew where to begin"`
+	BadChecksum      uint64 `count:"results_broken" help:"results whose checksum is wrong: overwritten while they were read"`
+	WrongBuilder     uint64 `count:"results_foreign" help:"results in the result ring of one builder unit that name another one"`
+	BeforeFirstEvent uint64 `count:"results_early" help:"results that came before a decision unit that rejoined knew its first event"`
 	Refused          uint64 `count:"messages_refused" help:"messages and writes that the decision unit could not use"`
 }
 
-// NewUnit makes a decision unit and exports its result rings. Next come Announce for each rank that has units, once the
-// unit can be told something, then ResultsPlaced and HandleMessage, then End and Close.
+// NewUnit makes a decision unit and exports its result rings. The caller calls Announce for each rank with units once
+// the unit can receive messages, then ResultsPlaced and HandleMessage, and at the end FinishDecisions and Close.
 func NewUnit(cfg UnitConfig) (*Unit, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -145,7 +144,6 @@ func NewUnit(cfg UnitConfig) (*Unit, error) {
 	return u, nil
 }
 
-// begin makes the core.
 func (u *Unit) begin(first uint64) (err error) {
 	cfg := u.cfg.Core
 	cfg.FirstEvent, cfg.OnDecision = first, u.recordLatency
@@ -153,7 +151,7 @@ func (u *Unit) begin(first uint64) (err error) {
 	return err
 }
 
-// exportRings opens a result ring to each builder unit.
+// exportRings grants each builder unit its result ring.
 func (u *Unit) exportRings() (err error) {
 	size := u.cfg.RingCapacity * ResultSize
 	var rules []shmem.PageRule
@@ -187,32 +185,32 @@ func (u *Unit) revokeRings() (err error) {
 	return errors.Join(err, u.cfg.Table.Withdraw(u.segment))
 }
 
-// Announce tells a rank that this unit is there. Until that rank is over or lost, the end waits for it. If it has a
-// readout unit, it is told decisions from the next one on.
+// Announce tells a rank that this unit is there. FinishDecisions waits until that rank has ended or is lost. If the
+// rank has a readout unit, it gets decisions from the next one on.
 func (u *Unit) Announce(rank int) {
 	u.mu.Lock()
 	u.peers[rank] = &peer{}
 	u.mu.Unlock()
 	reads := slices.Contains(u.cfg.ReadoutRanks, rank)
 	if reads {
-		u.publisher.removeReader(rank) // the process that was there before
+		u.publisher.removeReader(rank) // of the process that was there before
 	}
 	m := Message{Kind: KindOpen, Epoch: u.cfg.Core.Epoch}
 	if l := u.ringByRank[rank]; l != nil {
 		m.Ref, m.RingCapacity = l.ref, uint32(u.cfg.RingCapacity)
 	}
 	if err := u.cfg.Signaler.Signal(rank, m.Append(nil)); err != nil {
-		u.cfg.Log.Warn("a node does not know that the decision unit is here", "rank", rank, "err", err)
+		u.cfg.Log.Warn("a node could not be told that the decision unit is there", "rank", rank, "err", err)
 		return
 	}
 	if reads {
-		u.publisher.addReader(rank) // behind the greeting, on the same link
+		u.publisher.addReader(rank) // after Open, on the same link
 	}
 }
 
 func (u *Unit) now() int64 { return int64(time.Since(u.began)) }
 
-// HandleMessage takes a message of a rank. An error says what was wrong with it; it had no effect.
+// HandleMessage handles a message of a rank. An error says what was wrong with it; then nothing has changed.
 func (u *Unit) HandleMessage(rank int, b []byte) error {
 	var m Message
 	err := m.Parse(b)
@@ -224,7 +222,7 @@ func (u *Unit) HandleMessage(rank int, b []byte) error {
 	case m.Kind != KindTriggered && m.Kind != KindEnd && m.Kind != KindAck:
 		err = fmt.Errorf("%w: kind %d is not for a decision unit", ErrMessage, m.Kind)
 	case m.Epoch != u.cfg.Core.Epoch:
-		return nil // for the unit that was here before
+		return nil // for an earlier unit
 	case m.Kind == KindEnd:
 		err = u.endPeer(rank, m.Number)
 		if err == nil {
@@ -234,7 +232,7 @@ func (u *Unit) HandleMessage(rank int, b []byte) error {
 		if u.publisher != nil && u.publisher.ackReader(rank, m.Number) {
 			return nil
 		}
-		err = fmt.Errorf("%w: %d messages heard, more than it was told", ErrMessage, m.Number)
+		err = fmt.Errorf("%w: %d messages acknowledged, more than were sent", ErrMessage, m.Number)
 	case m.Number > maxEventNumber:
 		err = fmt.Errorf("%w: event %d cannot be triggered", ErrMessage, m.Number)
 	}
@@ -258,13 +256,13 @@ func (u *Unit) HandleMessage(rank int, b []byte) error {
 	return err
 }
 
-// endPeer takes that a rank has told all, of which so many results are in its ring.
+// endPeer notes that a rank has sent everything, with so many results in its ring.
 func (u *Unit) endPeer(rank int, results uint64) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	p := u.peers[rank]
 	if p == nil || results > 0 && u.ringByRank[rank] == nil {
-		return fmt.Errorf("%w: the end of who has nothing to tell", ErrMessage)
+		return fmt.Errorf("%w: an end from a rank without units, or results of a rank without a ring", ErrMessage)
 	}
 	p.reportedEnd, p.resultsWritten = true, results
 	if u.publisher != nil {
@@ -273,7 +271,7 @@ func (u *Unit) endPeer(rank int, results uint64) error {
 	return nil
 }
 
-// RankLost takes that the link to a rank is down: it tells nothing more.
+// RankLost notes that the link to a rank is down: it sends nothing more.
 func (u *Unit) RankLost(rank int) {
 	if u.publisher != nil {
 		u.publisher.removeReader(rank)
@@ -283,13 +281,13 @@ func (u *Unit) RankLost(rank int) {
 	delete(u.peers, rank)
 }
 
-// IsRingOf says whether a write of a rank is into its ring.
+// IsRingOf says whether ref is the result ring of a rank.
 func (u *Unit) IsRingOf(rank int, ref shmem.Ref) bool {
 	l := u.ringByRank[rank]
 	return l != nil && l.ref == ref
 }
 
-// ResultsPlaced takes the notice that a rank has written into its ring.
+// ResultsPlaced reads results that a rank has written into its ring.
 func (u *Unit) ResultsPlaced(rank int, ref shmem.Ref, offset, length uint32) {
 	l := u.ringByRank[rank]
 	if l == nil || ref != l.ref || offset%ResultSize != 0 || length%ResultSize != 0 ||
@@ -301,7 +299,7 @@ func (u *Unit) ResultsPlaced(rank int, ref shmem.Ref, offset, length uint32) {
 	defer u.mu.Unlock()
 	now := u.now()
 	var r Result
-	var copied [ResultSize]byte // a builder unit that is not correct may write while this reads
+	var copied [ResultSize]byte // a faulty builder unit may write while this reads
 	for at := offset; at < offset+length; at += ResultSize {
 		copy(copied[:], l.mem[at:])
 		switch {
@@ -319,7 +317,7 @@ func (u *Unit) ResultsPlaced(rank int, ref shmem.Ref, offset, length uint32) {
 		l.resultsCredited = l.resultsRead
 		m := Message{Kind: KindCredit, Epoch: u.cfg.Core.Epoch, Number: l.resultsRead}
 		u.message = m.Append(u.message[:0])
-		_ = u.cfg.Signaler.Signal(rank, u.message) // to whom it cannot be told writes no more
+		_ = u.cfg.Signaler.Signal(rank, u.message) // without the credit the builder unit stops writing
 	}
 	u.notify()
 }
@@ -331,10 +329,10 @@ func (u *Unit) notify() {
 	}
 }
 
-// maxBatch is how many decisions leave together at most: 64 KiB of them.
+// maxBatch is the most decisions published at once: 64 KiB.
 const maxBatch = 4096
 
-// decideLoop decides, until the unit is closed and nothing is left.
+// decideLoop decides until the unit is finished and nothing is left to decide.
 func (u *Unit) decideLoop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -385,12 +383,12 @@ func (u *Unit) step(out []Result) (_ []Result, due int64, waits bool) {
 	return out, due, waits
 }
 
-// drainPollInterval is how often a unit that ends looks whether it may.
+// drainPollInterval is how often FinishDecisions checks whether it may end.
 const drainPollInterval = 5 * time.Millisecond
 
-// FinishDecisions ends deciding: when every rank that was greeted is over or lost, what they wrote is read, and each
-// event that was triggered has its decision; or when ctx is done. Then those that have none get one. What comes
-// afterwards is late, and its ring takes it until Close.
+// FinishDecisions ends deciding: when every announced rank has ended or is lost, its results are read, and each
+// triggered event has its decision; or when ctx ends. Then the events without a decision get one. Results after that
+// are late; the rings accept them until Close.
 func (u *Unit) FinishDecisions(ctx context.Context) {
 	for !u.isDrained() && ctx.Err() == nil {
 		select {
@@ -410,7 +408,8 @@ func (u *Unit) FinishDecisions(ctx context.Context) {
 	}
 }
 
-// Close takes the result rings back: nobody writes there any more. It is called once, after End.
+// Close revokes the result rings, so that no builder unit writes there any more. It is called once, after
+// FinishDecisions.
 func (u *Unit) Close() error { return u.revokeRings() }
 
 func (u *Unit) isDrained() bool {
@@ -424,7 +423,7 @@ func (u *Unit) isDrained() bool {
 	return u.core == nil || u.core.snapshot().Pending == 0
 }
 
-// Stats are the counters so far.
+// Stats returns the counters so far.
 func (u *Unit) Stats() UnitStats {
 	u.mu.Lock()
 	defer u.mu.Unlock()

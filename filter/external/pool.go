@@ -16,49 +16,49 @@ import (
 // maxWorkers is how many processes may judge for one builder unit.
 const maxWorkers = 16
 
-// WorkerMemory is what the memory of a worker takes, bytes, where a MEP has that many at most: for the MEP that the
-// process has just done with, the next one, and what is left over where the buffer ends.
+// WorkerMemory returns how many bytes the memory of a worker takes, if MEPs have at most mostMEP bytes: for the MEP
+// that the process has just judged, the next one, and the rest at the end of the buffer.
 func WorkerMemory(mostMEP int) int { return max(1<<20, 3*(mostMEP+shmem.PageSize)) }
 
-// absenceGrace is how long events wait where no process takes them: a process that was restarted is there in a second.
+// absenceGrace is how long events wait while no process accepts them: a restarted process is there in a second.
 const absenceGrace = 2 * time.Second
 
-// segmentPrefix begins the names of workers' segments; behind it stand the filter's, and the numbers of builder unit
-// and worker.
+// segmentPrefix begins the names of workers' segments; the filter's name and the numbers of builder unit and worker
+// follow.
 const segmentPrefix = "ringlet-filter-"
 
-// Config is what a Pool is made with.
+// Config is the configuration of a Pool.
 type Config struct {
 	Name       string // of the filter
 	Builder    int    // index of the builder unit
 	Run        uint32
 	Deadline   time.Duration // for one event
-	MaxMEPSize int           // bytes; 0: not known
+	MaxMEPSize int           // in bytes; 0: unknown
 	Log        *slog.Logger
 
-	segmentDir string // of the segments' names; empty: shmem.DefaultDir
+	segmentDir string // directory of the segments; empty: shmem.DefaultDir
 }
 
-// Pool is the processes that judge for one builder unit. There is always one worker more than there are processes,
-// until there are maxWorkers: so the memory follows from how many there are.
+// Pool is the processes that judge for one builder unit. There is always one worker more than there are processes, up
+// to maxWorkers: so the memory depends on the number of processes.
 type Pool struct {
 	// immutable
 	cfg              Config
 	cases            chan *filter.Case
 	done             func(*filter.Case)
-	vacancy          chan struct{} // of one place: the right to have a worker without a process
-	acceptingChanged chan struct{} // of one place: whether a process takes events has changed
+	vacancy          chan struct{} // capacity 1: the right to have a worker without a process
+	acceptingChanged chan struct{} // capacity 1: acceptingWorkers has changed
 
 	mu                 sync.Mutex       // guards what follows
-	usedNumbers        [maxWorkers]bool // numbers of workers that there are
-	acceptingWorkers   int              // workers whose process takes events
-	noneAcceptingSince time.Time        // accepting is 0 from then on
+	usedNumbers        [maxWorkers]bool // numbers of the present workers
+	acceptingWorkers   int              // workers whose process accepts events
+	noneAcceptingSince time.Time        // since when acceptingWorkers is 0
 	warnings           map[string]int
-	openErr            error // why the last worker's memory could not be made; nil: it could
+	openErr            error // why the last worker's memory could not be made; nil: it was made
 	counts             counts
 }
 
-// New makes one. Nothing is opened before Serve.
+// New returns a Pool. Only Serve opens memory.
 func New(cfg Config) *Pool {
 	if cfg.segmentDir == "" {
 		cfg.segmentDir = shmem.DefaultDir
@@ -71,11 +71,11 @@ func New(cfg Config) *Pool {
 	}
 }
 
-// MaxCases is how many cases processes may have at a time, as long as MEPs are small.
+// MaxCases returns how many cases processes may have at a time, as long as MEPs are small.
 func (p *Pool) MaxCases() int { return 4 * maxCases }
 
-// Serve has processes judge the cases that come, until ctx is done, and gives each to done once. When it returns nobody
-// uses a case any more.
+// Serve has processes judge the cases that come, until ctx ends, and calls done for each once. After it has returned
+// no process uses a case.
 func (p *Pool) Serve(ctx context.Context, cases chan *filter.Case, done func(*filter.Case)) {
 	p.cases, p.done, p.noneAcceptingSince = cases, done, time.Now()
 	var wg sync.WaitGroup
@@ -88,7 +88,7 @@ func (p *Pool) Serve(ctx context.Context, cases chan *filter.Case, done func(*fi
 	wg.Wait()
 }
 
-// allocateNumber takes the lowest number of a worker that is free: filters that choose among builder units go by it.
+// allocateNumber takes the lowest free number of a worker: filters that choose among builder units go by it.
 func (p *Pool) allocateNumber() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,7 +103,7 @@ func (p *Pool) freeNumber(i int) {
 	p.usedNumbers[i] = false
 }
 
-// recordOpen takes whether a worker's memory could be made.
+// recordOpen records whether a worker's memory could be made, and logs an error.
 func (p *Pool) recordOpen(err error) error {
 	if errors.Is(err, shmem.ErrExists) {
 		err = fmt.Errorf("%w: another run on this host has a filter of this name; give this one another name", err)
@@ -117,7 +117,7 @@ func (p *Pool) recordOpen(err error) error {
 	return err
 }
 
-// watchAbsence passes what waits while no process takes events.
+// watchAbsence lets waiting events pass while no process accepts them.
 func (p *Pool) watchAbsence(ctx context.Context) {
 	alarmed := false
 	timer := time.NewTimer(absenceGrace)
@@ -150,8 +150,8 @@ func (p *Pool) watchAbsence(ctx context.Context) {
 	}
 }
 
-// noProcess says that no process has taken events for longer than absenceGrace; else how long until that will be, 0 if
-// there is one.
+// noProcess says whether no process has accepted events for longer than absenceGrace. If not, wait is how long until
+// that will be, 0 if a process accepts.
 func (p *Pool) noProcess(now time.Time) (absent bool, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,7 +162,7 @@ func (p *Pool) noProcess(now time.Time) (absent bool, wait time.Duration) {
 	return wait <= 0, wait
 }
 
-// logNoProcess says what to do.
+// logNoProcess logs why events pass, and what to do.
 func (p *Pool) logNoProcess() {
 	p.mu.Lock()
 	here, unfit := p.counts.processes, p.openErr
@@ -170,15 +170,15 @@ func (p *Pool) logNoProcess() {
 	why := "no filter process is there: start one on this host, as this user"
 	switch {
 	case here > 0:
-		why = "no filter process answers in time: see what they do, end them, and start them anew"
+		why = "no filter process answers in time: find out why, end them, and start them again"
 	case unfit != nil:
-		why = "filter processes have no place: " + unfit.Error()
+		why = "filter processes cannot attach: " + unfit.Error()
 	}
 	p.cfg.Log.Error("events pass by time-out, without a decision: "+why, "filter", p.cfg.Name,
 		"such as", fmt.Sprintf("python3 filter.py %s", p.cfg.Name), "builder", p.cfg.Builder)
 }
 
-// passUnjudged has a case pass.
+// passUnjudged lets a case pass by time-out.
 func (p *Pool) passUnjudged(c *filter.Case) {
 	c.FillVerdicts(0, filter.Verdict{Decision: filter.TimedOut})
 	p.mu.Lock()
@@ -187,7 +187,7 @@ func (p *Pool) passUnjudged(c *filter.Case) {
 	p.done(c)
 }
 
-// requeue has others judge cases. One that came back too often passes.
+// requeue has other processes judge cases. A case that was returned too often passes as failed.
 func (p *Pool) requeue(cases []*filter.Case) {
 	for _, c := range cases {
 		if c.TimesReturned > maxReturns {
@@ -198,11 +198,11 @@ func (p *Pool) requeue(cases []*filter.Case) {
 		p.mu.Lock()
 		p.counts.returnedEvents += uint64(c.Events)
 		p.mu.Unlock()
-		p.cases <- c // there is room for all
+		p.cases <- c // there is room for all cases
 	}
 }
 
-// addAccepting counts workers whose process takes events.
+// addAccepting changes the number of workers whose process accepts events.
 func (p *Pool) addAccepting(by int) {
 	if by == 0 {
 		return
@@ -217,8 +217,7 @@ func (p *Pool) addAccepting(by int) {
 	}
 }
 
-// maxWarnings is how often a Pool logs one kind of fault: a filter that falls over with every event would fill the
-// disk.
+// maxWarnings is how often a Pool logs one kind of fault: a filter that fails on every event would fill the disk.
 const maxWarnings = 10
 
 // warn logs a fault of a process.

@@ -9,7 +9,7 @@ type Stats struct {
 	Exited            uint64 `count:"filter_processes_left" help:"filter processes that left in good order"`
 	Crashed           uint64 `count:"filter_processes_crashed" help:"filter processes that died"`
 	DismissedHung     uint64 `count:"filter_processes_hung" help:"filter processes dismissed for not answering"`
-	DismissedBroken   uint64 `count:"filter_processes_broken" help:"filter processes dismissed for what stood in their memory"`
+	DismissedBroken   uint64 `count:"filter_processes_broken" help:"filter processes dismissed for impossible contents of their memory"`
 	Answers           uint64 `count:"filter_answers" help:"answers of filter processes that are the verdict of an event"`
 	LateAnswers       uint64 `count:"filter_answers_late" help:"answers that came too late and changed nothing"`
 	DoubledAnswers    uint64 `count:"filter_answers_doubled" help:"answers on events that had one; they changed nothing"`
@@ -19,7 +19,7 @@ type Stats struct {
 	ReturnedEvents    uint64 `count:"filter_returned" help:"events taken from a filter process that hung or left, for another one"`
 }
 
-// counts are the counters as they are counted.
+// counts are Stats while they are counted.
 type counts struct {
 	processes                               int
 	attached, exited, crashed, hung, broken uint64
@@ -50,14 +50,14 @@ func (p *Pool) Stats() Stats {
 	}
 }
 
-// JudgeTimes are how long processes had events in hand, of all together and at most.
+// JudgeTimes returns how long processes judged events, in sum and for the longest one.
 func (p *Pool) JudgeTimes() (judging, longest time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.counts.judgingTotal, p.counts.judgingMax
 }
 
-// add takes over what a worker has counted.
+// add adds the counters of a worker's core, and clears them there.
 func (c *counts) add(from *core) {
 	for i, n := range from.answerCounts {
 		c.answers[i] += n

@@ -15,59 +15,59 @@ import (
 
 // Pipeline of a worker (sequential, one goroutine for each):
 //
-//	1 open    a buffer for MEPs, in which this process writes, and a ring for answers, in which the filter's does
-//	2 await   a process takes the place: it fills the ring
-//	3 serve   MEPs go in as long as the process may have more of them; answers come out, are copied and checked
-//	4 close   the process has gone, was dismissed, or the run is over. The memory is made anew: nothing of one process
-//	          is left to the next
+//	1 open    makes a buffer for MEPs, which this process writes, and a ring for answers, which the filter process writes
+//	2 await   a process attaches: it becomes the producer of the ring
+//	3 serve   writes MEPs while the process may have more; reads, copies and checks answers
+//	4 close   the process has gone, was dismissed, or the run is over. The memory is made anew, so that the next process
+//	          gets nothing of the one before
 //
-// What is in the memory of a worker may be written over by its process at any time. The MEPs in it are copies, of which
-// nothing is read back.
+// The process may overwrite the memory of its worker at any time. The MEPs in it are copies, and this process reads
+// nothing of them back.
 
-// worker is the place of one process.
+// worker is the place for one process, with the memory that they share.
 type worker struct {
 	pool *Pool
-	// pollFunc and aliveFunc are functions, kept so that a wait makes no new ones
+	// functions, kept so that a wait allocates none
 	pollFunc  func() (bool, error)
 	aliveFunc func() error
 
-	// of this opening
+	// of the present opening
 	number         int
 	caseWriter     *shmem.Writer
 	answerSegment  *shmem.Segment
 	answerRing     *ring.Consumer
 	core           core
-	pendingCase    *filter.Case   // taken, and without room yet
+	pendingCase    *filter.Case   // taken from the queue, without room in the buffer yet
 	returnedCases  []*filter.Case // scratch
-	accepting      bool           // it counts as one whose process takes events
-	overdueSince   time.Time      // the process is behind from then on
-	lastAliveCheck time.Time      // whether the process lives, last
-	fullSince      time.Time      // the process has answered all, and gives no room since then; zero: there is room
-	refusedSeen    uint64         // records that were refused, as last seen
+	accepting      bool           // it counts in the pool's acceptingWorkers
+	overdueSince   time.Time      // since when the process is overdue
+	lastAliveCheck time.Time      // when the worker last checked that the process lives
+	fullSince      time.Time      // since when the process has answered all and the buffer has no room; zero: it has room
+	refusedSeen    uint64         // refused records of the ring at the last look
 }
 
-// exitReason is why a process is served no more.
+// exitReason is why a worker ended its process.
 type exitReason int
 
 const (
-	notExited   exitReason = iota // the run is
+	notExited   exitReason = iota // the run ended
 	exitOrderly                   // it left
 	exitCrashed                   // it died
 	exitHung                      // it does not answer
-	exitBroken                    // what it wrote cannot be
+	exitBroken                    // the contents of its memory are impossible
 )
 
 // Times of a worker.
 const (
-	attachPollInterval = 10 * time.Millisecond  // how soon a process that rings no bell is seen to come
-	aliveCheckInterval = 100 * time.Millisecond // how often a process is asked whether it lives
-	reopenDelay        = time.Second            // until memory that could not be made is tried again
-	// maxAnswersPerStep bounds what a process that answers without end keeps its worker's goroutine from looking at the
-	// time.
+	attachPollInterval = 10 * time.Millisecond  // how soon a process is noticed that attaches without a wake-up
+	aliveCheckInterval = 100 * time.Millisecond // how often the worker checks whether the process lives
+	reopenDelay        = time.Second            // until the worker tries again to make its memory
+	// maxAnswersPerStep bounds how many answers are read before the worker checks the time, if the process answers
+	// without end.
 	maxAnswersPerStep = 4096
 )
 
-// errRecheck makes a wait look at everything anew.
+// errRecheck makes serve check everything again after a wait.
 var errRecheck = errors.New("look again")
 
 // run serves one process after the other.
@@ -95,7 +95,7 @@ func (l *worker) run(ctx context.Context) {
 		if err := l.close(why == notExited); err != nil {
 			l.pool.warn("the memory of a filter process was not closed", "err", err)
 		}
-		if came { // who hears of it finds no memory of the process any more
+		if came { // after close: a caller who sees the count finds no memory of the process any more
 			l.countExit(why, pid)
 		}
 		l.pool.freeNumber(l.number)
@@ -109,14 +109,14 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// name is that of the worker's buffer; the ring has answersSuffix behind it.
+// name is the name of the worker's buffer; that of the ring has answersSuffix after it.
 func (l *worker) name() string {
 	return fmt.Sprintf("%s%s-%d-%d", segmentPrefix, l.pool.cfg.Name, l.pool.cfg.Builder, l.number)
 }
 
 const answersSuffix = "-answers"
 
-// open makes the memory. The ring comes last: a process that has it finds the buffer.
+// open makes the memory. The ring is made last: a process that finds it finds the buffer, too.
 func (l *worker) open() (err error) {
 	cfg := &l.pool.cfg
 	dir := shmem.WithDir(cfg.segmentDir)
@@ -138,7 +138,7 @@ func (l *worker) open() (err error) {
 	return err
 }
 
-// close takes the memory away. ended: the run is over; else the process may come again.
+// close removes the memory. ended: the run is over; otherwise a process may attach to the next memory.
 func (l *worker) close(ended bool) (err error) {
 	if l.caseWriter != nil {
 		if ended {
@@ -146,7 +146,7 @@ func (l *worker) close(ended bool) (err error) {
 		}
 		err = errors.Join(err, l.caseWriter.Close())
 	}
-	if l.answerRing != nil { // after the buffer: a process that finds the ring closed sees there whether the run is over
+	if l.answerRing != nil { // second: a process that finds the ring closed sees in the buffer whether the run is over
 		l.answerRing.Close(false)
 	}
 	if l.answerSegment != nil {
@@ -156,7 +156,7 @@ func (l *worker) close(ended bool) (err error) {
 	return err
 }
 
-// awaitProcess waits until a process has taken the place; false: ctx is done.
+// awaitProcess waits until a process has attached; false: ctx ended.
 func (l *worker) awaitProcess(ctx context.Context) bool {
 	here := func() (bool, error) {
 		_, attached := l.answerRing.ProducerState()
@@ -165,7 +165,7 @@ func (l *worker) awaitProcess(ctx context.Context) bool {
 	return l.answerRing.Wait(ctx, attachPollInterval, here, func() error { return nil }) == nil
 }
 
-// serve has the process judge until it goes, or has to.
+// serve has the process judge until it leaves or is dismissed, or ctx ends.
 func (l *worker) serve(ctx context.Context) exitReason {
 	l.lastAliveCheck = time.Now()
 	for {
@@ -190,13 +190,13 @@ func (l *worker) serve(ctx context.Context) exitReason {
 	}
 }
 
-// step looks at answers, the time, and the process. over: it is served further.
+// step reads answers, and checks the time and the process. notExited: serve goes on.
 func (l *worker) step(now time.Time) exitReason {
-	state, attached := l.answerRing.ProducerState() // first: what was answered before the process went counts
+	state, attached := l.answerRing.ProducerState() // before reading: answers from before the process left are then read
 	if _, err := l.readAnswers(now); err != nil {
 		return l.dismiss(err)
 	}
-	// Before its event is late: that of a process that died has failed, and is not late.
+	// Before expire: the event of a process that died has failed, and is not late.
 	if late := !l.core.isIdle() && now.After(l.core.headDeadline()); late ||
 		now.Sub(l.lastAliveCheck) >= aliveCheckInterval {
 		l.lastAliveCheck = now
@@ -230,7 +230,7 @@ func (l *worker) step(now time.Time) exitReason {
 	return notExited
 }
 
-// checkAlive says whether the process lives: exitCrashed, exitOrderly, or notExited, which is that it does.
+// checkAlive says whether the process lives: notExited if it does, otherwise exitCrashed or exitOrderly.
 func (l *worker) checkAlive() exitReason {
 	if lives, err := l.answerSegment.IsByteClaimed(ring.ProducerByte); err != nil || !lives {
 		if state, _ := l.answerRing.ProducerState(); state != ring.Attached {
@@ -241,12 +241,12 @@ func (l *worker) checkAlive() exitReason {
 	return notExited
 }
 
-// hangTimeout is how long a process may be behind before it is dismissed.
+// hangTimeout is how long a process may be overdue before it is dismissed.
 func (l *worker) hangTimeout() time.Duration {
 	return min(max(10*l.pool.cfg.Deadline, time.Second), time.Minute)
 }
 
-// readAnswers takes what the process has answered, and says how much that was.
+// readAnswers reads the answers of the process, and returns how many there were.
 func (l *worker) readAnswers(now time.Time) (n int, err error) {
 	for n < maxAnswersPerStep {
 		f, ok, err := l.answerRing.Next()
@@ -255,14 +255,14 @@ func (l *worker) readAnswers(now time.Time) (n int, err error) {
 			return n, err
 		}
 		n++
-		var b [decision.ResultSize + 1]byte // one more: what is longer is no result
-		copy(b[:], f.Data)                  // the process may write over it
+		var b [decision.ResultSize + 1]byte // one more: a longer record is no result
+		copy(b[:], f.Data)                  // the process may overwrite it
 		event, size := f.Number, len(f.Data)
 		l.answerRing.Done(1)
 		finished, what := l.core.applyAnswer(event, b[:min(size, decision.ResultSize+1)], now)
 		if finished != nil {
 			l.pool.done(finished)
-			now = time.Now() // a full disk behind the filter may have held this up
+			now = time.Now() // the output after the filter may have made done wait
 		}
 		if what != answerUsed {
 			l.warnAnswer(what, event)
@@ -271,7 +271,7 @@ func (l *worker) readAnswers(now time.Time) (n int, err error) {
 	return n, nil
 }
 
-// answerFaults say what is wrong with an answer.
+// answerFaults are the log messages for answers that are not used.
 var answerFaults = [...]string{
 	answerLate:       "a filter process answered too late: the answer changes nothing",
 	answerDoubled:    "a filter process answered twice on an event: the first answer counts",
@@ -283,7 +283,7 @@ func (l *worker) warnAnswer(what answerKind, event uint64) {
 	l.pool.warn(answerFaults[what], "pid", l.answerRing.PID(), "event", event)
 }
 
-// countRefused counts records of the ring that hold no answer.
+// countRefused counts records of the ring that are no answers.
 func (l *worker) countRefused() {
 	if n := l.answerRing.RefusedRecords(); n > l.refusedSeen {
 		l.core.answerCounts[answerInvalid] += n - l.refusedSeen
@@ -292,14 +292,14 @@ func (l *worker) countRefused() {
 	}
 }
 
-// dismiss tells why nothing in the memory of a worker can be believed.
+// dismiss logs why the memory of a worker cannot be trusted.
 func (l *worker) dismiss(err error) exitReason {
-	l.pool.warn("a filter process is dismissed: what stands in its memory cannot be", "pid", l.answerRing.PID(), "err",
-		err)
+	l.pool.warn("a filter process is dismissed: the contents of its memory are impossible", "pid", l.answerRing.PID(),
+		"err", err)
 	return exitBroken
 }
 
-// publishCounts tells the pool what was counted, and whether the process takes events.
+// publishCounts adds the counters to the pool's, and updates whether the process accepts events.
 func (l *worker) publishCounts() {
 	l.pool.mu.Lock()
 	l.pool.counts.add(&l.core)
@@ -310,7 +310,7 @@ func (l *worker) publishCounts() {
 	}
 }
 
-// feed hands over what there is, as long as the process may have more.
+// feed gives the process waiting cases, as long as it may have more.
 func (l *worker) feed() exitReason {
 	for l.core.acceptsCase() {
 		if l.pendingCase == nil {
@@ -346,7 +346,7 @@ func (l *worker) handOver(c *filter.Case) (bool, error) {
 	return true, l.caseWriter.Commit(place, len(c.Entry), uint32(event.MEPMagic))
 }
 
-// awaitCase waits for a case while the process has nothing to do.
+// awaitCase waits for a case while the process has none.
 func (l *worker) awaitCase(ctx context.Context) error {
 	timer := time.NewTimer(aliveCheckInterval)
 	defer timer.Stop()
@@ -358,26 +358,26 @@ func (l *worker) awaitCase(ctx context.Context) error {
 	return nil
 }
 
-// answerWait is how long to wait for an answer: until the event at hand is too late, or the process is to be asked
-// after.
+// answerWait returns how long to wait for an answer: until the deadline of the first unanswered event, or the next
+// checkAlive.
 func (l *worker) answerWait(now time.Time) time.Duration {
 	nap := aliveCheckInterval
 	if !l.core.isIdle() {
 		nap = min(nap, l.core.headDeadline().Sub(now))
-	} else if l.pendingCase != nil { // it has answered all, and gives the room back when it asks for more
+	} else if l.pendingCase != nil { // the process has answered all, and frees the room when it reads on
 		nap = time.Millisecond
 	}
 	return max(nap, 50*time.Microsecond)
 }
 
-// pollAnswers takes answers, and tells whether there were any, or something is to be done about the process.
+// pollAnswers reads answers, and says whether there were any, or the process has left.
 func (l *worker) pollAnswers() (bool, error) {
 	state, attached := l.answerRing.ProducerState()
 	n, err := l.readAnswers(time.Now())
 	return n > 0 || attached != 1 || state != ring.Attached, err
 }
 
-// attachProcess takes that a process is there.
+// attachProcess counts and logs a process that has attached.
 func (l *worker) attachProcess() {
 	p := l.pool
 	p.mu.Lock()
@@ -389,15 +389,15 @@ func (l *worker) attachProcess() {
 	p.addAccepting(1)
 }
 
-// detachProcess takes that the process is served no more, and gives what it had to others. It gives back why, which the
-// last answers may have changed.
+// detachProcess ends with a process, and returns its unanswered cases to other processes. It returns the reason, which
+// the last answers may have changed.
 func (l *worker) detachProcess(why exitReason) exitReason {
 	if why != exitBroken {
-		if _, err := l.readAnswers(time.Now()); err != nil { // the last ones
+		if _, err := l.readAnswers(time.Now()); err != nil { // the last answers
 			why = l.dismiss(err)
 		}
 	}
-	var d filter.Decision // given back
+	var d filter.Decision // 0: its cases are returned
 	if why == exitCrashed && l.diedWithCase() {
 		d = filter.Failed
 	}
@@ -420,8 +420,8 @@ func (l *worker) detachProcess(why exitReason) exitReason {
 	return why
 }
 
-// diedWithCase says that the process died with a MEP in hand, as far as it told. The kernel drops its locks one by one,
-// so that of its reader may still be there for a moment.
+// diedWithCase says that the process died while it had a MEP, as far as its acknowledgements tell. The kernel releases
+// its locks one by one, so the reader's lock may still be held for a moment.
 func (l *worker) diedWithCase() bool {
 	for range 20 {
 		dead, err := l.caseWriter.DetachDead()
@@ -436,7 +436,7 @@ func (l *worker) diedWithCase() bool {
 	return false
 }
 
-// countExit counts why a process is served no more.
+// countExit counts and logs why a process ended.
 func (l *worker) countExit(why exitReason, pid uint32) {
 	p := l.pool
 	p.mu.Lock()
