@@ -1,6 +1,6 @@
 // Package external passes whole events to filters in processes of users, and takes their decisions: the filter
 // process:NAME. A process may be in any language; clients/c and clients/python have its side. The layout is
-// docs/format/ring.md, the reasons are in docs/design/056-filter-processes.md; users start with docs/your-filter.md.
+// docs/format/ring.md, the reasons are in docs/design/053-filters.md; users start with docs/your-filter.md.
 //
 // It stands for the farm that gets MEPs from the event builder in shared memory (LHCb-EB §IV.B), with the deadline and
 // the decisions of the level-1 farm (L1-farm §6).
