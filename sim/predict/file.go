@@ -103,7 +103,7 @@ type tooFewNodesError struct {
 }
 
 func (e *tooFewNodesError) Error() string {
-	return fmt.Sprintf("%s has %d nodes, fewer than the %d hosts: give fewer hosts, or a larger topology",
+	return fmt.Sprintf("%s has %d nodes, and %d hosts are to stand there: ask for fewer, or give a larger topology",
 		e.File, e.Have, e.Needs)
 }
 
