@@ -76,7 +76,7 @@ func (c *benchCarriersCmd) Run(ctx context.Context, to streams) error {
 	if err := cfg.Validate(); err != nil {
 		return &exit{exitUsage, err}
 	}
-	if err := benchOut(c.Out).prepare(); err != nil { // now, and not after the measurement
+	if err := benchOut(c.Out).prepare(); err != nil { // before the measurement, which takes long
 		return &exit{exitUsage, err}
 	}
 	defer killOnSecondSignal(ctx)()
@@ -103,7 +103,7 @@ const (
 	benchHTML = "report.html"
 )
 
-// config is what these flags say.
+// config is the bench's configuration by the flags.
 func (c *benchCarriersCmd) config(program string) bench.Config {
 	return bench.Config{
 		Version:  version,
@@ -125,10 +125,10 @@ func (c *benchCarriersCmd) config(program string) bench.Config {
 	}
 }
 
-// benchOut is the directory that a report goes to as well; empty: none.
+// benchOut is the directory of --out; empty: none.
 type benchOut string
 
-// prepare makes the directory that was asked for. A report that is there stays.
+// prepare makes the directory. It refuses one that has a report.
 func (dir benchOut) prepare() error {
 	if dir == "" {
 		return nil
@@ -142,7 +142,7 @@ func (dir benchOut) prepare() error {
 	return os.MkdirAll(string(dir), 0o777)
 }
 
-// write writes a report into the directory that was asked for.
+// write writes a report into the directory, if there is one.
 func (dir benchOut) write(r any, writePage func(io.Writer) error) error {
 	if dir == "" {
 		return nil
@@ -155,7 +155,7 @@ func (dir benchOut) write(r any, writePage func(io.Writer) error) error {
 		page.Save(filepath.Join(string(dir), benchHTML), html.Bytes()))
 }
 
-// commandLine is how this program was started, as a shell takes it.
+// commandLine is the command line of this process, quoted for a shell.
 func commandLine() string {
 	words := []string{"ringlet"}
 	for _, word := range os.Args[1:] {
@@ -164,8 +164,7 @@ func commandLine() string {
 	return strings.Join(words, " ")
 }
 
-// removeStaleSegments removes segments of benches that were killed. What cannot be removed now the next one tries
-// again.
+// removeStaleSegments removes segments of benches that were killed. The next bench tries again if it fails.
 func removeStaleSegments() { _, _ = shmem.Sweep(bench.SegmentPrefix) }
 
 // tuneProcess sets this process up as a node is.
@@ -176,7 +175,7 @@ func tuneProcess(procs int) {
 	}
 }
 
-// connectFar says how to come by a far process.
+// connectFar sets how the bench starts or dials its far process.
 func (c *benchCarriersCmd) connectFar(ctx context.Context, to streams, cfg *bench.Config) (err error) {
 	if c.Peer != "" {
 		if c.Certs == "" {
@@ -244,7 +243,7 @@ type benchFarCmd struct {
 	Host string `default:"127.0.0.1" hidden:"" help:"Address to bind."`
 }
 
-// Run is the far end until the near one is gone, however it went.
+// Run serves as the far end until the near process is gone.
 func (c *benchFarCmd) Run(ctx context.Context, to streams) error {
 	watchdog.Start(watchdog.Config{Out: to.err})
 	id, _, err := certs.ReadBundle(os.Stdin)
@@ -297,7 +296,7 @@ func (c *benchServeCmd) Run(ctx context.Context, to streams) error {
 		}
 		fmt.Fprintf(to.err, "%s has come from %s\n", near, conn.RemoteAddr())
 		err = bench.Serve(ctx, conn, bench.FarConfig{Identity: id, Host: c.Host, Near: near})
-		_ = conn.Close() // the other side may be gone and hear no goodbye
+		_ = conn.Close() // fails if the other side is gone
 		if err != nil && ctx.Err() == nil {
 			fmt.Fprintf(to.err, "the session of %s ended: %v\n", near, err)
 		}

@@ -15,7 +15,7 @@ import (
 	"ringlet/sim/documents/model"
 )
 
-// The benches of the founding documents: nodes of this process, and the documents' figures beside what they do.
+// The benches of the founding documents: nodes in this process, with the documents' figures beside the measured ones.
 
 type benchPatternsCmd struct {
 	Carrier  string         `default:"quic" help:"What carries the writes: quic, quic-go, stream, local."`
@@ -36,10 +36,10 @@ func (c *benchPatternsCmd) Run(ctx context.Context, to streams) error {
 	})
 }
 
-// defaultBenchSpin is how long who waits looks where no flag says it: the default of those that do.
+// defaultBenchSpin is how long a waiting goroutine polls before it sleeps in benches without --spin.
 const defaultBenchSpin = 50 * time.Microsecond
 
-// benchHost is where nodes of this process meet.
+// benchHost is the address of the nodes in this process.
 const benchHost = "127.0.0.1"
 
 // nodesConfig is what the benches between nodes of this process have in common.
@@ -53,7 +53,7 @@ func nodesConfig(carrier string, spin time.Duration) bench.NodesConfig {
 	}
 }
 
-// setIdentities makes identities of one authority for the nodes, and clears what killed benches left.
+// setIdentities makes identities of one CA for the nodes, and removes the segments of killed benches.
 func setIdentities(c *bench.NodesConfig) error {
 	ca, err := certs.NewCA(certLifetime)
 	if err != nil {
@@ -168,7 +168,7 @@ func (c *benchTraceCmd) Run(ctx context.Context, to streams) error {
 	})
 }
 
-// bridgeStageNames is what the stages of SCI-bridge §IV are.
+// bridgeStageNames are the names of the stages of SCI-bridge §IV.
 var bridgeStageNames = map[string]string{
 	"A":   "bridge in",
 	"BCG": "PCI FPGA, SCI FPGA, EPU",
@@ -180,7 +180,7 @@ var bridgeStageNames = map[string]string{
 	"J":   "host bus",
 }
 
-// addBridgeTrace adds the bridge of SCI-bridge as the simulator plays it: the stages of figure F70, the bound of F72.
+// addBridgeTrace adds the simulated bridge of SCI-bridge: the stages of figure F70, the bound of F72.
 func addBridgeTrace(r *bench.TraceReport) error {
 	all, err := figures.All()
 	if err != nil {

@@ -27,8 +27,8 @@ type (
 	fishCmd struct{}
 )
 
-// The scripts leave it to the program what a word could become, so that they never lag behind it. Where it has no
-// proposal, files are proposed. A proposal that ends in = or / goes on.
+// The scripts ask the program for completions, so that they are always up to date. If it has none, the shell completes
+// file names. After a completion that ends in = or / the word goes on.
 const (
 	bashScript = `_ringlet() {
   local IFS=$'\n' line=${COMP_LINE:0:COMP_POINT} word
@@ -83,11 +83,11 @@ type wordsCmd struct {
 	Line string `arg:"" help:"The line up to the cursor."`
 }
 
-// Run prints what the last word of the line could become, one to a line.
+// Run prints the completions of the line's last word, one a line.
 func (c *wordsCmd) Run(ctx context.Context, k *kong.Context, to streams) error {
 	words, err := ctl.SplitWords(c.Line)
 	if len(words) == 0 {
-		return err // in the middle of quotation marks there is no proposal; the scripts do not show why
+		return err // no completion in quotation marks; the scripts hide the error
 	}
 	words, word := words[1:], "" // without the program's name
 	if n := len(words); n > 0 && !strings.HasSuffix(c.Line, " ") {
@@ -102,8 +102,7 @@ func (c *wordsCmd) Run(ctx context.Context, k *kong.Context, to streams) error {
 	return nil
 }
 
-// proposals is what a word could become behind others: a flag, a value of one, a command, or what the control says of
-// its own.
+// proposals are the completions of a word after others: flags, values of a flag, commands, or those of the control.
 func proposals(at *kong.Node, words []string, word string, control func() []string) []string {
 	var taking *kong.Flag
 	free := 0 // words that belong to no flag and are no command
@@ -160,7 +159,7 @@ func child(at *kong.Node, name string) *kong.Node {
 	return nil
 }
 
-// flagWithValue is the flag that a word names and that takes a value behind it.
+// flagWithValue is the flag that a word names, if the flag takes a value; else nil.
 func flagWithValue(groups [][]*kong.Flag, word string) *kong.Flag {
 	for _, group := range groups {
 		for _, f := range group {
@@ -174,7 +173,7 @@ func flagWithValue(groups [][]*kong.Flag, word string) *kong.Flag {
 
 func proposeValues(f *kong.Flag, before string, add func(string)) {
 	words := f.EnumSlice()
-	if f.Group != nil { // it is a setting
+	if f.Group != nil { // a setting
 		words = append(words, config.SettingWords(f.Name)...)
 	}
 	for _, v := range words {
@@ -184,12 +183,12 @@ func proposeValues(f *kong.Flag, before string, add func(string)) {
 	}
 }
 
-// completionTimeout is how long a completion may wait for a control: longer than one takes that is there, and shorter
-// than whoever typed Tab.
+// completionTimeout is how long a completion waits for the control: longer than a control takes to answer, and shorter
+// than users wait after Tab.
 const completionTimeout = 500 * time.Millisecond
 
-// completeFromControl asks the control that the flags on the line, or the environment, name. Without one only what is
-// known here is proposed.
+// completeFromControl completes with the vocabulary of the control that the flags on the line, or the environment,
+// name. Without a control it completes the commands of package ctl alone.
 func completeFromControl(ctx context.Context, words []string, word string) []string {
 	var c cli
 	free := []string{}
@@ -205,7 +204,7 @@ func completeFromControl(ctx context.Context, words []string, word string) []str
 	return book.Complete(free, word)
 }
 
-// fetchVocabulary asks the control what it can be told, if it can be asked.
+// fetchVocabulary asks the control for its vocabulary; an empty one if the control does not answer.
 func (c *ctlCmd) fetchVocabulary(ctx context.Context) ctl.Vocabulary {
 	id, err := certs.Load(c.Certs, c.User)
 	if err != nil {
@@ -223,6 +222,6 @@ func (c *ctlCmd) fetchVocabulary(ctx context.Context) ctl.Vocabulary {
 	defer func() { _ = s.Close() }()
 	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
-	b, _ := s.LoadVocabulary(ctx) // empty where it does not answer
+	b, _ := s.LoadVocabulary(ctx) // empty with an error
 	return b
 }

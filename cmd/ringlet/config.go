@@ -22,7 +22,7 @@ type configCheckCmd struct {
 	Node  []string `sep:"none" placeholder:"NAME[=SIZE]" help:"A node that there is, and the memory it may take: n0=8GiB. Given once for each; without any, nodes are not known and members not looked up."`
 }
 
-// Run checks every file and names all that is wrong.
+// Run checks every file and reports all problems.
 func (c *configCheckCmd) Run(to streams) error {
 	known, err := c.namedNodeFacts()
 	if err != nil {
@@ -46,7 +46,7 @@ func (c *configCheckCmd) Run(to streams) error {
 	return nil
 }
 
-// composeConfig is the configuration of a file and of settings that win over it.
+// composeConfig composes the configuration of a file, with settings that override it.
 func composeConfig(file string, settings []string) (config.Completed, error) {
 	text, err := safeopen.ReadFile(file, safeopen.MaxTextSize)
 	if err != nil {
@@ -55,7 +55,7 @@ func composeConfig(file string, settings []string) (config.Completed, error) {
 	return config.Compose(file, text, settings)
 }
 
-// namedNodeFacts are those of the nodes that are named.
+// namedNodeFacts are the facts of the nodes in --node.
 func (c *configCheckCmd) namedNodeFacts() ([]config.NodeFacts, error) {
 	var out []config.NodeFacts
 	for _, text := range c.Node {
@@ -73,7 +73,7 @@ func (c *configCheckCmd) namedNodeFacts() ([]config.NodeFacts, error) {
 	return out, nil
 }
 
-// addLocalFacts adds what is known of this machine, if the nodes are on it.
+// addLocalFacts adds the facts of this machine with --here.
 func (c *configCheckCmd) addLocalFacts(cfg config.Completed, known []config.NodeFacts) []config.NodeFacts {
 	if !c.Here {
 		return known
@@ -81,8 +81,7 @@ func (c *configCheckCmd) addLocalFacts(cfg config.Completed, known []config.Node
 	return localNodeFacts(cfg, known)
 }
 
-// localNodeFacts is what is known of the nodes of a configuration that are all on this machine, and of those that are
-// named already.
+// localNodeFacts are the facts of a configuration's nodes, or of the known ones, if all are on this machine.
 func localNodeFacts(cfg config.Completed, known []config.NodeFacts) []config.NodeFacts {
 	if known == nil {
 		for _, r := range cfg.Roles() {
@@ -107,7 +106,7 @@ type configShowCmd struct {
 	Set  []string `short:"s" sep:"none" placeholder:"KEY=VALUE" help:"Give a setting this value; may be given more than once."`
 }
 
-// Run prints what is in effect; it is a configuration again.
+// Run prints the complete configuration, which can be read as one again.
 func (c *configShowCmd) Run(to streams) error {
 	cfg, err := config.Compose("", nil, c.Set)
 	if c.File != "" {

@@ -34,7 +34,7 @@ type controlCmd struct {
 	Began       int           `hidden:"" help:"Descriptor to write a line to when the run begins; 0 = none."`
 }
 
-// Run is the run control until it is told to end, or takes the nodes through one run.
+// Run runs the run control until a signal comes; with --once it takes the nodes through one run.
 func (c *controlCmd) Run(ctx context.Context, to streams) error {
 	id, key, err := keysOf(nodes.ControlName, c.Certs, c.WithParent)
 	if err != nil {
@@ -69,16 +69,16 @@ func (c *controlCmd) Run(ctx context.Context, to streams) error {
 	}, c.signalBegan)
 }
 
-// signalBegan tells whoever started this control that the run begins.
+// signalBegan tells the process that started this control that the run begins.
 func (c *controlCmd) signalBegan() {
 	if c.Began > 0 {
 		f := os.NewFile(uintptr(c.Began), "began")
-		_, _ = f.WriteString("began\n") // who does not listen does not want to know
+		_, _ = f.WriteString("began\n") // fails if the reader is gone
 		_ = f.Close()
 	}
 }
 
-// serve is the run control of a partition.
+// serve runs the run control of a partition until ctx ends.
 func (c *controlCmd) serve(ctx context.Context, to streams, id *certs.Identity, key []byte) error {
 	dir, err := c.stateDir()
 	if err != nil {
@@ -111,7 +111,7 @@ func (c *controlCmd) serve(ctx context.Context, to streams, id *certs.Identity, 
 	return s.run(ctx, to, func(ctx context.Context) error { <-ctx.Done(); return nil })
 }
 
-// stateDir is the directory of what outlives this process.
+// stateDir is the directory of the records.
 func (c *controlCmd) stateDir() (string, error) {
 	if c.State != "" {
 		return c.State, nil

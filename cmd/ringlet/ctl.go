@@ -19,7 +19,7 @@ type ctlCmd struct {
 	JSON bool `name:"json" help:"Print JSON, one object per line."`
 }
 
-// visitor is who asks a control, and where it is.
+// visitor are the flags that name a control and its user.
 type visitor struct {
 	Control string `default:"127.0.0.1:7947" env:"RINGLET_CONTROL" placeholder:"HOST:PORT" help:"Where the API of the control is."`
 	Certs   string `env:"RINGLET_CERTS" placeholder:"DIR" help:"Directory with the user's certificate and the CA's: ringlet certs makes it."`
@@ -43,7 +43,7 @@ func (c *ctlCmd) Run(ctx context.Context, to streams) error {
 	return &exit{code: ctl.ExitCode(err)}
 }
 
-// session speaks with the control. JSON is for the commands of ringlet ctl.
+// session opens a session with the control; json is for the commands of ringlet ctl.
 func (c *visitor) session(to streams, json bool) (*ctl.Session, error) {
 	if c.Certs == "" || c.User == "" {
 		return nil, &ctl.Error{ExitCode: ctl.ExitUsage,
@@ -74,7 +74,7 @@ func (c *ctlCmd) converse(ctx context.Context, s *ctl.Session) error {
 	case !isTerminal(os.Stdin):
 		return s.RunScript(ctx, os.Stdin)
 	}
-	// An interrupt ends the command under way, not the session.
+	// Ctrl-C ends the command under way, not the session.
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, os.Interrupt)
 	defer signal.Stop(interrupts)

@@ -8,7 +8,7 @@ import (
 	"ringlet/filter/decision"
 )
 
-// decisionRows say what the decision unit did, if there was one.
+// decisionRows prints the counts of the decision unit, if there was one.
 func decisionRows(row printRow, d *nodes.Decisions) {
 	if d == nil {
 		return
@@ -16,7 +16,7 @@ func decisionRows(row printRow, d *nodes.Decisions) {
 	since := ""
 	switch {
 	case d.NodeLost:
-		since = "; THE NODE WAS LOST, this is what it told last"
+		since = "; THE NODE WAS LOST, these are its last counts"
 	case d.First > 0:
 		since = fmt.Sprintf("; its process came back, and began with event %d", d.First)
 	}
@@ -27,7 +27,7 @@ func decisionRows(row printRow, d *nodes.Decisions) {
 			d.Overrun, d.Unanswered)
 	}
 	if d.ResultsLate+d.ResultsDoubled+d.ResultsImpossible+d.ResultsUnsent > 0 {
-		row("results", "%d late, %d doubled, %d impossible; %d did not leave their builder unit, or nobody knows",
+		row("results", "%d late, %d doubled, %d impossible; %d did not leave their builder unit, or are unaccounted for",
 			d.ResultsLate, d.ResultsDoubled, d.ResultsImpossible, d.ResultsUnsent)
 	}
 	decisionDeliveryRows(row, &d.Readout)
@@ -52,7 +52,7 @@ func decisionRows(row printRow, d *nodes.Decisions) {
 	}
 }
 
-// hostRow says how long packets were in hosts, if that was asked for.
+// hostRow prints how long packets waited in hosts, if they have the kernel's time stamps.
 func hostRow(row printRow, h *nodes.HostTimes) {
 	if h == nil {
 		return
@@ -69,11 +69,12 @@ func hostRow(row printRow, h *nodes.HostTimes) {
 	row("in the hosts", "packets, from the kernel until taken in, p50 and p99: %s", strings.Join(all, "; "))
 }
 
-// decisionDeliveryRows say what the readout units made of decisions, if there is something to say.
+// decisionDeliveryRows prints the decisions that did not reach readout units, and the parts freed early, if there were
+// any.
 func decisionDeliveryRows(row printRow, h *nodes.ReadoutDecisions) {
 	if h.LeftOut+h.Unconfirmed > 0 {
-		row("told to RUs", "%d decisions, %d were left out for slow readout units, of %d nobody knows", h.Confirmed,
-			h.LeftOut, h.Unconfirmed)
+		row("told to RUs", "%d decisions, %d were left out for slow readout units, of %d the arrival is not known",
+			h.Confirmed, h.LeftOut, h.Unconfirmed)
 	}
 	if h.MEPsFreed > 0 {
 		row("freed early", "%d times the part of a rejected MEP, %d MFPs of %d bytes, before its outcome was told",

@@ -24,7 +24,7 @@ type doctorCmd struct {
 	JSON   bool     `name:"json" help:"Print one JSON object, with all that was found."`
 }
 
-// Run looks at this host and says what would hinder a run.
+// Run examines this host and reports what would hinder a run.
 func (c *doctorCmd) Run(ctx context.Context, to streams) error {
 	wants, err := c.wants()
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *doctorCmd) Run(ctx context.Context, to streams) error {
 	return err
 }
 
-// wants are those of the configuration, if one is given.
+// wants are the needs of the configuration, if one is given.
 func (c *doctorCmd) wants() (doctor.Wants, error) {
 	var cfg config.Completed
 	var err error

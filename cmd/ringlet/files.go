@@ -32,7 +32,7 @@ type inspectCmd struct {
 	JSON   bool     `name:"json" help:"Print JSON."`
 }
 
-// Run looks into the files, one after the other. One that is bad does not keep it from the next.
+// Run inspects the files, one after the other. After a bad file it goes on with the next.
 func (c *inspectCmd) Run(ctx context.Context, to streams) error {
 	files, err := inspect.Files(c.Files)
 	if err != nil {
@@ -115,7 +115,7 @@ func (c *genCmd) Run(ctx context.Context, to streams) error {
 	return err
 }
 
-// content is that of the simulated detector, or nil. It has sources and sizes of its own.
+// content is the content of the simulated detector of --detector; nil without it.
 func (c *genCmd) content() (*source.ContentKind, error) {
 	switch {
 	case c.Detector == "" && c.Raw:
@@ -133,7 +133,7 @@ func (c *genCmd) content() (*source.ContentKind, error) {
 	return content.KindOf(d, c.Raw, runtime.GOMAXPROCS(0)), nil
 }
 
-// loadDetector is the detector that a file describes, or the one that needs no file.
+// loadDetector loads the detector of a file, or the built-in one.
 func loadDetector(name string) (*frontend.Detector, error) {
 	d := detectorfile.New()
 	if name != content.Name {
@@ -198,7 +198,7 @@ func (c *certsCmd) Run(to streams) error {
 // certUser is NAME:ROLE.
 type certUser certs.Peer
 
-// UnmarshalText reads it.
+// UnmarshalText parses NAME:ROLE.
 func (u *certUser) UnmarshalText(text []byte) error {
 	name, role, _ := strings.Cut(string(text), ":")
 	u.Name, u.Role = name, certs.Role(role)

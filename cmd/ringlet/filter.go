@@ -34,14 +34,14 @@ func (c *filterCmd) Run(ctx context.Context, to streams) error {
 	}
 	described, err := config.LoadFilterDescription(choice)
 	if err == nil {
-		_, err = choice.OpenFilters(0, described) // it may be one that cannot be searched
+		_, err = choice.OpenFilters(0, described) // to check the detector
 	}
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
 	log := logger(to.err, c.Verbose)
 	line := &dataLine{ttyLine: newLine(to.err, !c.JSON)}
-	host, _ := os.Hostname() // it is for people
+	host, _ := os.Hostname() // for users only
 	cfg := backlog.Config{
 		Dir:           c.Backlog,
 		EventDeadline: choice.Deadline,
@@ -65,7 +65,7 @@ func (c *filterCmd) Run(ctx context.Context, to streams) error {
 		}
 		was, err := config.Restore("the manifest's configuration", []byte(m.Configuration))
 		if err == nil && was.SlotSize > 0 {
-			most = int(was.SlotSize) // no MEP is larger; a segment tells far more
+			most = int(was.SlotSize) // no MEP is larger; the size of a segment is a far larger bound
 		}
 		p := external.New(external.Config{
 			Name:       name,
@@ -82,7 +82,7 @@ func (c *filterCmd) Run(ctx context.Context, to streams) error {
 	return c.show(to, &r, err)
 }
 
-// outputs reads where events go. The words are those of a run's outputs.
+// outputs parses --output, which is written as the outputs of a run.
 func (c *filterCmd) outputs(to *backlog.Config) error {
 	outputs := strings.Split(c.Output, ",")
 	if len(outputs) > 2 {
@@ -108,7 +108,7 @@ func (c *filterCmd) outputs(to *backlog.Config) error {
 	return nil
 }
 
-// unendedNote says that runs have no verdict; nothing if all have.
+// unendedNote is a clause on runs without a verdict; empty if all have one.
 func unendedNote(runs int) string {
 	if runs == 0 {
 		return ""
@@ -117,7 +117,7 @@ func unendedNote(runs int) string {
 		"runs have"))
 }
 
-// show prints what became of the backlog.
+// show prints the result, and returns the error for the exit code.
 func (c *filterCmd) show(to streams, r *backlog.Result, err error) error {
 	var printed error
 	if c.JSON {

@@ -10,12 +10,10 @@ import (
 	"ringlet/internal/connlimit"
 )
 
-// logBurst is how many lines with the same words a node of ringlet run tells in a minute; the rest is counted. Who
-// has a terminal wants to know what is wrong, and once.
+// logBurst is how many lines with the same message a node of ringlet run logs in a minute; further ones are counted.
 const logBurst = 3
 
-// rateLimitedHandler is a log that tells of the same kind only so often. Lines with other words are another kind, and
-// so are those of another level.
+// rateLimitedHandler bounds the lines of each kind: those with the same message, errors apart from other levels.
 type rateLimitedHandler struct {
 	slog.Handler
 
@@ -26,8 +24,8 @@ func newRateLimitedHandler(h slog.Handler) rateLimitedHandler {
 	return rateLimitedHandler{h, &connlimit.LogLimiter{Burst: logBurst}}
 }
 
-// rateLimitedLog is the log of a node of ringlet run: all warnings, but each kind seldom; with verbose, everything.
-// rest logs what is unreported.
+// rateLimitedLog is the log of a node of ringlet run: warnings, with a bound for each kind; with verbose, all lines.
+// Call rest at the end: it logs how many lines were left out.
 func rateLimitedLog(w io.Writer, verbose bool) (log *slog.Logger, rest func()) {
 	if log = newLeveledLogger(w, slog.LevelWarn, verbose); verbose {
 		return log, func() {}
@@ -36,7 +34,7 @@ func rateLimitedLog(w io.Writer, verbose bool) (log *slog.Logger, rest func()) {
 	return slog.New(s), s.close
 }
 
-// Handle is slog's.
+// Handle implements slog.Handler.
 func (s rateLimitedHandler) Handle(ctx context.Context, r slog.Record) error {
 	kind := r.Message
 	if r.Level >= slog.LevelError {
@@ -53,15 +51,15 @@ func (s rateLimitedHandler) Handle(ctx context.Context, r slog.Record) error {
 	return s.Handler.Handle(ctx, r)
 }
 
-// WithAttrs is slog's.
+// WithAttrs implements slog.Handler.
 func (s rateLimitedHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return rateLimitedHandler{s.Handler.WithAttrs(attrs), s.limiter}
 }
 
-// WithGroup is slog's.
+// WithGroup implements slog.Handler.
 func (s rateLimitedHandler) WithGroup(name string) slog.Handler {
 	return rateLimitedHandler{s.Handler.WithGroup(name), s.limiter}
 }
 
-// close tells how often something was not told, so that nobody takes three lines for all.
+// close logs how many lines of each kind were left out.
 func (s rateLimitedHandler) close() { s.limiter.LogUnreported(slog.New(s.Handler)) }

@@ -18,7 +18,7 @@ import (
 // version is set by the linker.
 var version = "development"
 
-// cli is everything ringlet can be asked.
+// cli are the commands of ringlet.
 type cli struct {
 	Run        runCmd        `cmd:"" help:"Build events on this machine: a control and its nodes, as processes."`
 	Control    controlCmd    `cmd:"" help:"Take nodes that join over the network through one run."`
@@ -62,7 +62,7 @@ type exit struct {
 func (e *exit) Error() string { return fmt.Sprint(e.err) }
 func (e *exit) Unwrap() error { return e.err }
 
-// streams are where a command writes.
+// streams are the outputs of a command.
 type streams struct{ out, err io.Writer }
 
 // dataCommands are the commands that move data or schedule them.
@@ -98,7 +98,7 @@ func run(args []string, to streams) int {
 	return reportExit(to, k.Run())
 }
 
-// reportExit says what went wrong and gives the exit code.
+// reportExit prints an error and returns the exit code.
 func reportExit(to streams, err error) int {
 	var e *exit
 	switch {

@@ -28,13 +28,13 @@ type memCmd struct {
 	Packet  memPacketCmd  `cmd:"" help:"Send a message made by hand; print whether the owner refused it, and which counter has it."`
 }
 
-// memGuest is what all guests are told.
+// memGuest are the flags of all guests.
 type memGuest struct {
 	Group string        `default:"ringlet-mem" placeholder:"DIR" help:"Directory of the group, as the owner has it."`
 	Time  time.Duration `default:"30s" help:"How long it may take in all."`
 }
 
-// withTimeout says what is wrong with the directory, and bounds what the guest does.
+// withTimeout checks the group's directory, and bounds the time of the guest.
 func (c *memGuest) withTimeout(ctx context.Context, to streams) (context.Context, context.CancelFunc) {
 	warnOfGroup(to, c.Group)
 	return context.WithTimeoutCause(ctx, c.Time, fmt.Errorf("it took longer than --time %v", c.Time))
@@ -46,7 +46,7 @@ func warnOfGroup(to streams, dir string) {
 	}
 }
 
-// runAsGuest does something as a guest.
+// runAsGuest calls a function with a guest of the group.
 func (c *memGuest) runAsGuest(ctx context.Context, to streams, task func(context.Context, *mem.Guest) error) error {
 	ctx, cancel := c.withTimeout(ctx, to)
 	defer cancel()
@@ -57,13 +57,13 @@ func (c *memGuest) runAsGuest(ctx context.Context, to streams, task func(context
 	return errors.Join(task(ctx, g), g.Close())
 }
 
-// memPlace is where in which segment.
+// memPlace is a place in a segment.
 type memPlace struct {
 	Segment string `arg:"" help:"Name of the segment."`
 	Offset  int64  `arg:"" help:"Where in it, bytes."`
 }
 
-// memData are bytes that somebody typed.
+// memData are bytes given on the command line.
 type memData struct {
 	Data string `arg:"" help:"Bytes, as text."`
 	Hex  bool   `help:"The bytes are given as hexadecimal digits."`

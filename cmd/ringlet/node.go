@@ -43,18 +43,17 @@ type nodeCmd struct {
 	Verbose     bool          `short:"v" help:"Tell what happens, on standard error."`
 }
 
-// testDelays is what the tests of this program give a node on a machine that has much else to do. Zero: what a node has
-// by itself.
+// testDelays are longer time-outs of a node, for tests on busy machines. Zero: the defaults.
 var testDelays struct{ idle, atLeast time.Duration }
 
-// tune has the memory of a node collected as suits it, unless the environment says how.
+// tune sets the garbage collector for a node, unless the environment sets it.
 func tune() {
 	if os.Getenv("GOGC") == "" {
 		node.TuneGC()
 	}
 }
 
-// Validate refuses what the runtime would end the program for.
+// Validate refuses values for which the Go runtime would end the program.
 func (c *nodeCmd) Validate() error {
 	if c.Procs < 0 || c.Procs > bench.MaxProcs {
 		return fmt.Errorf("--procs: %d is not between 0 and %d", c.Procs, bench.MaxProcs)
@@ -62,7 +61,7 @@ func (c *nodeCmd) Validate() error {
 	return nil
 }
 
-// Run is a node until it is told to end.
+// Run runs a node until a signal comes.
 func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 	dog := watchdog.Start(watchdog.Config{Out: to.err})
 	id, key, err := c.keys()
@@ -105,9 +104,9 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 	defer stop()
 	if c.WithParent {
 		var end context.CancelFunc
-		ctx, end = whileParentLives(ctx) // when it goes, nobody is left to let this node go
+		ctx, end = whileParentLives(ctx) // without its parent, no control could let this node go
 		defer end()
-		cfg.GossipTiming.LeaveTimeout = leaveTogetherTimeout // all leave at once, so none waits long for others to take note
+		cfg.GossipTiming.LeaveTimeout = leaveTogetherTimeout // all nodes leave at once: none waits long for the others
 		var rest func()
 		cfg.Log, rest = rateLimitedLog(to.err, c.Verbose)
 		defer rest()
@@ -115,7 +114,7 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 	return node.Run(ctx, cfg)
 }
 
-// serve makes what a node has that is a service of its host: rest ends it.
+// serve starts the monitor of a node; the returned function ends it.
 func (c *nodeCmd) serve(to streams, cfg *node.Config) (rest func(), err error) {
 	if _, err := shmem.Sweep("ringlet-"); err != nil {
 		return nil, err
@@ -140,7 +139,7 @@ func (c *nodeCmd) serve(to streams, cfg *node.Config) (rest func(), err error) {
 	}, err
 }
 
-// allowed is what configurations may use of this host. What a user runs on one machine may use all that the user may.
+// allowed is what configurations may use of this host. A node of ringlet run may use all that its user may.
 func (c *nodeCmd) allowed() (*node.Allowlist, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -167,8 +166,8 @@ func (c *nodeCmd) keys() (*certs.Identity, []byte, error) {
 	return id, key, err
 }
 
-// resolveHosts settles what --host and --data-host are: addresses of this host that others can call. Of a process
-// without data, data is nil.
+// resolveHosts resolves --host and --data-host to addresses of this host that others can reach. data is nil for a
+// process without data.
 func resolveHosts(ctx context.Context, host, data *string) (err error) {
 	if *host, err = address.ResolveLocal(ctx, *host); err != nil {
 		return fmt.Errorf("host: %w", err)
@@ -182,8 +181,8 @@ func resolveHosts(ctx context.Context, host, data *string) (err error) {
 	return nil
 }
 
-// untilSecondSignal makes a context that outlives the first signal, which ends ctx, and ends with the second. Then the
-// watch ends a process that does not end by itself.
+// untilSecondSignal returns a context that goes on after the first signal, which ends ctx, and ends with the second.
+// Then the watchdog ends the process if it does not end by itself.
 func untilSecondSignal(ctx context.Context, dog *watchdog.Watcher) (context.Context, context.CancelFunc) {
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
@@ -205,10 +204,10 @@ func untilSecondSignal(ctx context.Context, dog *watchdog.Watcher) (context.Cont
 	return run, cancel
 }
 
-// leaveTogetherTimeout is how long a node of ringlet run waits for others that are leaving too.
+// leaveTogetherTimeout is how long a node of ringlet run waits for other nodes to note its departure.
 const leaveTogetherTimeout = 50 * time.Millisecond
 
-// whileParentLives ends the context when the standard input closes: the parent is gone, however it went.
+// whileParentLives returns a context that ends when standard input closes, since the parent process is gone then.
 func whileParentLives(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {

@@ -14,7 +14,7 @@ import (
 	"ringlet/node/config"
 )
 
-// control is a run control with what it stands on, as a service and for a single run.
+// control is a run control with its store and its cluster, as a service or for a single run.
 type control struct {
 	partition.Config
 	gossipKey   []byte // of the gossip
@@ -26,14 +26,13 @@ type control struct {
 	partition *partition.Partition
 }
 
-// records is the file with the records of runs, in the directory of what outlives a control.
+// records is the name of the file with the records of runs, in the state directory.
 const records = "runs.db"
 
-// maxRemembered is how many events and log lines the control holds for those who come later.
+// maxRemembered is how many events and log lines the control keeps for later subscribers.
 const maxRemembered = 8192
 
-// open opens the store, enters the cluster and makes the partition. What is open is closed by close, after an error
-// too.
+// open opens the store, enters the cluster and makes the partition. Call close at the end, after an error too.
 func (s *control) open(ctx context.Context) (err error) {
 	if s.store, err = record.Open(s.recordsPath); err != nil {
 		return err
@@ -62,7 +61,7 @@ func (s *control) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// close ends the partition, leaves the cluster and closes the store, as far as they are open.
+// close ends the partition, leaves the cluster and closes the store, if they are open.
 func (s *control) close(err error) error {
 	if s.partition != nil {
 		err = errors.Join(err, s.partition.Close())
@@ -76,7 +75,7 @@ func (s *control) close(err error) error {
 	return err
 }
 
-// runOnce makes one run with a run control in this process, and prints what came of it.
+// runOnce makes one run with a run control in this process, and prints its report.
 func (c *runFlags) runOnce(
 	ctx context.Context, to streams, cfg config.Completed, s control, began func(),
 ) error {

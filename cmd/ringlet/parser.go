@@ -11,7 +11,7 @@ import (
 	"ringlet/node/config"
 )
 
-// newParser makes a parser of a struct with flags, settings of runs among them.
+// newParser makes a parser for a struct of flags, with the settings of runs.
 func newParser(of any, options ...kong.Option) (*kong.Kong, error) {
 	full := new(fullHelp)
 	common := []kong.Option{kong.Name("ringlet"), config.KongVars, kong.Bind(full), kong.ValueFormatter(full.format)}
@@ -19,9 +19,9 @@ func newParser(of any, options ...kong.Option) (*kong.Kong, error) {
 	return kong.New(of, append(common, options...)...)
 }
 
-// grammar is what kong has to know of a command line: the command that it begins with, alone. To build all of them is
-// most of what a process needs to start, and a run starts one for each node. All of them are for who looks at more than
-// one: the help of the program, a first word that is no command, and completion.
+// grammar is the struct for kong: with the command alone that the command line begins with. Building all commands takes
+// most of the time in which a process starts, and a run starts one process for each node. Only the program's help, an
+// unknown first word and completion need all commands.
 func grammar(args []string) any {
 	if len(args) > 0 && args[0] != "completion" {
 		for command := range reflect.TypeFor[cli]().Fields() {
@@ -33,13 +33,13 @@ func grammar(args []string) any {
 	return &cli{}
 }
 
-// fullHelp says whether help has all that is to be said of settings: --help has the first sentence, so that it fits
-// two screens.
+// fullHelp says whether help has the whole descriptions of settings; --help has only their first sentences, to fit two
+// screens.
 type fullHelp bool
 
 var bracketedText = regexp.MustCompile(` \([^()]*\)`)
 
-// format is kong's: the help of a flag. Settings are the flags that have a group.
+// format formats the help of a flag for kong. Settings are the flags that have a group.
 func (h *fullHelp) format(v *kong.Value) string {
 	text := kong.DefaultHelpValueFormatter(v)
 	if *h || v.Flag == nil || v.Flag.Group == nil {
@@ -49,10 +49,10 @@ func (h *fullHelp) format(v *kong.Value) string {
 	return strings.TrimSuffix(first, ".")
 }
 
-// helpAll is the flag that asks for all of it.
+// helpAll is the flag --help-all.
 type helpAll bool
 
-// BeforeReset is kong's: it prints, and ends the program.
+// BeforeReset is a hook of kong: it prints the help and ends the program.
 func (helpAll) BeforeReset(ctx *kong.Context, full *fullHelp) error {
 	*full = true
 	for _, group := range ctx.Selected().AllFlags(false) {
@@ -69,8 +69,8 @@ func (helpAll) BeforeReset(ctx *kong.Context, full *fullHelp) error {
 	return nil
 }
 
-// parse reads a command line. A flag of a list that is given again is refused: the last would count, and who meant both
-// would not be told. Of other flags the last counts: a script can give what differs behind what it always gives.
+// parse parses a command line. It refuses a list flag that is given twice, since kong would use the last one only and
+// drop the first silently. Of other flags the last counts, so that a script can append overrides.
 func parse(parser *kong.Kong, args []string) (*kong.Context, error) {
 	k, err := parser.Parse(args)
 	if err != nil {

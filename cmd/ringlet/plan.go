@@ -18,8 +18,8 @@ type planCmd struct {
 	JSON    bool     `name:"json" xor:"how" help:"Print one JSON object."`
 }
 
-// Run checks a topology and proposes an order. A given order with conflicts is a fault; where the proposal is asked
-// for, only that there is none.
+// Run checks a topology and proposes an order. Conflicts in the given order are an error; with --order or --seats, only
+// the lack of a proposal is.
 func (c *planCmd) Run(to streams) error {
 	p, err := c.plan()
 	if err != nil {

@@ -67,7 +67,7 @@ func (c *predictCmd) predictOrJudge(ctx context.Context, to streams) error {
 	return c.predict(ctx, to, f)
 }
 
-// costs are those of the file, or the published ones, with the carriers of a report. It says which.
+// costs are the costs of the file, or the published ones, with the carriers of a report, and their description.
 func (c *predictCmd) costs(to streams) (*predict.Calibration, error) {
 	load := predict.Published
 	if c.Costs != "" {
@@ -122,7 +122,7 @@ func (c *predictCmd) predict(ctx context.Context, to streams, f *predict.File) e
 	return predict.WriteText(to.out, all)
 }
 
-// judge predicts what the results of a study measured. With --out it fits the costs first.
+// judge prints predicted beside measured results of a study. With --out it fits the costs first.
 func (c *predictCmd) judge(ctx context.Context, to streams, s *predict.Study) error {
 	points, err := s.Points(filepath.Dir(c.File))
 	if err != nil {
@@ -149,7 +149,7 @@ func (c *predictCmd) show(to streams, judged []predict.JudgedPoint) error {
 	return predict.WriteErrors(to.out, judged)
 }
 
-// calibrate fits the costs to the points that are for it, and says how far all are off.
+// calibrate fits the costs to the points marked for it, and prints the errors of all points.
 func (c *predictCmd) calibrate(ctx context.Context, to streams, points []predict.Point) error {
 	known := &predict.Calibration{}
 	if c.Carriers != "" {

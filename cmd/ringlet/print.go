@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// printJSON prints one object, for programs.
+// printJSON prints one JSON object.
 func printJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
 }
 
-// printResult prints an object for programs, or a text for people.
+// printResult prints a result as a JSON object or as text.
 func printResult(w io.Writer, v any, asJSON bool, text func(io.Writer) error) error {
 	if asJSON {
 		return printJSON(w, v)
@@ -26,12 +26,13 @@ func printResult(w io.Writer, v any, asJSON bool, text func(io.Writer) error) er
 	return text(w)
 }
 
-// sameSignalTime is how long after the first signal others are that one, told again: timeout(1) sends SIGTERM to its
-// program and at once to its process group, to which the program belongs, too. A person takes longer than this.
+// sameSignalTime is the time after the first signal in which further ones count as the same: timeout(1) sends SIGTERM
+// to its program and at once to its process group, to which the program belongs, too. A person takes longer to repeat
+// it.
 const sameSignalTime = 250 * time.Millisecond
 
-// killOnSecondSignal lets the first signal, which has ended ctx, end what is under way in good order, and the next the
-// process; all others die with it. The caller defers what it returns.
+// killOnSecondSignal kills the process with the second signal; the first has ended ctx, and the command ends in good
+// order. Child processes die with their parent. The caller defers the returned function.
 func killOnSecondSignal(ctx context.Context) (stop func()) {
 	over := make(chan struct{})
 	forget := context.AfterFunc(ctx, func() {
@@ -47,7 +48,7 @@ func killOnSecondSignal(ctx context.Context) (stop func()) {
 	}
 }
 
-// ttyLine is one line of a terminal that tells how something stands; elsewhere it is nothing.
+// ttyLine is a status line on a terminal; elsewhere it prints nothing.
 type ttyLine struct {
 	w       io.Writer
 	enabled bool
@@ -66,7 +67,7 @@ func (l *ttyLine) print(format string, args ...any) {
 	}
 }
 
-// show rewrites the line with how much is done.
+// show rewrites the line with the progress.
 func (l *ttyLine) show(what string, done, of int) { l.print("%3d %%  %s", done*100/max(of, 1), what) }
 
 func (l *ttyLine) end() {

@@ -23,7 +23,7 @@ type readCmd struct {
 
 // Run prints the events that builder units hand out in shared memory, until the run ends.
 func (c *readCmd) Run(ctx context.Context, to streams) error {
-	signal.Ignore(syscall.SIGPIPE) // the write says it
+	signal.Ignore(syscall.SIGPIPE) // the write returns EPIPE
 	err := reading.Print(ctx, to.out, to.err, reading.Options{
 		Name:      c.Name,
 		Wait:      c.Wait,
@@ -36,7 +36,7 @@ func (c *readCmd) Run(ctx context.Context, to streams) error {
 	var damaged *sink.EntryError
 	switch {
 	case errors.Is(err, context.Canceled):
-		return nil // somebody has seen enough
+		return nil // the reader of the output has closed it
 	case errors.As(err, &damaged):
 		return &exit{exitInput, err}
 	}

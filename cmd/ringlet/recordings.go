@@ -13,7 +13,7 @@ type recoverCmd struct {
 	Dir string `arg:"" help:"An output directory, or the directory of a run."`
 }
 
-// Run closes what killed processes left.
+// Run closes segments that killed processes left open.
 func (c *recoverCmd) Run(ctx context.Context, to streams) error {
 	found, err := recording.Recover(ctx, c.Dir)
 	failed := 0
@@ -42,7 +42,7 @@ type verifyCmd struct {
 	JSON  bool   `name:"json" help:"Print one JSON object."`
 }
 
-// Run reads back what was recorded. Its code is 0 only if nothing is wrong and the accounts close.
+// Run reads recordings back. The exit code is 0 only if they have no errors and the accounts balance.
 func (c *verifyCmd) Run(ctx context.Context, to streams) error {
 	if c.Quick && c.Full {
 		return &exit{exitUsage, errors.New("quick reads no data, and full compares all of them: leave out one")}
@@ -95,7 +95,7 @@ func (c *mergeCmd) Run(ctx context.Context, to streams) error {
 	return err
 }
 
-// explainInterruption says what a signal has left.
+// explainInterruption is the error of an interrupted command, with what it has left.
 func explainInterruption(err error, remains string) error {
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("interrupted: %s", remains)
@@ -103,14 +103,14 @@ func explainInterruption(err error, remains string) error {
 	return err
 }
 
-// dataLine is a line of a terminal that tells how far a reading of data is.
+// dataLine is a status line with the progress of reading data.
 type dataLine struct {
 	ttyLine
 	what    string
 	percent int64
 }
 
-// show draws the line when it changes.
+// show rewrites the line if it has changed.
 func (l *dataLine) show(what string, done, total int64) {
 	percent := int64(float64(done) / float64(max(total, 1)) * 100)
 	if what == l.what && percent == l.percent && l.shown {

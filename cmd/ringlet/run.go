@@ -35,11 +35,11 @@ type runFlags struct {
 	Verbose       bool       `short:"v" help:"Tell what happens on the way, on standard error."`
 }
 
-// configFile is a flag with the name of a YAML file that gives other flags their values. It is kong.ConfigFlag, but
-// that it waits for nobody: the file must be a regular one.
+// configFile is a flag with the name of a YAML file that gives other flags their values. Unlike kong.ConfigFlag, it
+// takes only a regular file: opening a pipe could block.
 type configFile string
 
-// BeforeResolve is kong's: it has the file asked for values.
+// BeforeResolve is a hook of kong: it adds the file as a resolver.
 func (configFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
 	f, err := safeopen.Open(kong.ExpandPath(string(ctx.FlagValue(trace.Flag).(configFile))))
 	if err != nil {
@@ -60,8 +60,8 @@ type runCmd struct {
 	State    string   `placeholder:"DIR" help:"With --page: keep the records of the runs here, or forget them."`
 }
 
-// certLifetime of the certificates that run makes for itself: longer than any run, since links end with them. Their
-// keys are in the memory of the processes of one run and nowhere else.
+// certLifetime is the life of the certificates that ringlet run makes: longer than any run, since links end with them.
+// Their keys are only in the memory of the run's processes.
 const certLifetime = 10 * 365 * 24 * time.Hour
 
 // Run builds events on this machine.
@@ -77,7 +77,7 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 	if _, err := shmem.Sweep("ringlet-"); err != nil {
 		return fmt.Errorf("segments of earlier runs: %w", err)
 	}
-	defer func() { _, _ = shmem.Sweep("ringlet-") }() // those of nodes that were killed
+	defer func() { _, _ = shmem.Sweep("ringlet-") }() // of nodes that were killed
 	keys, err := makeKeys(cfg.Roles(), loopback, func(string) string { return loopback })
 	if err != nil {
 		return err
@@ -112,8 +112,8 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 	}, nil)
 }
 
-// serve is the run control of nodes on this machine: it makes the run that the flags describe, and then what it is
-// asked. The settings given are not complete: what is fitted to others is fitted anew where a later run changes these.
+// serve runs the run control with --page: it makes the run of the flags, and then serves its users. The given settings
+// are not completed, so that dependent defaults are computed again when a later run changes other settings.
 func (c *runCmd) serve(
 	ctx context.Context, to streams, given config.Config, keys *runKeys, spawner *spawn.Processes,
 ) (err error) {
@@ -153,10 +153,10 @@ func (c *runCmd) serve(
 	return s.run(ctx, to, func(ctx context.Context) error { return c.makeFirstRun(ctx, to, s) })
 }
 
-// makeFirstRun makes the first run, waits until it is told to end, and ends the run that goes on then.
+// makeFirstRun makes the first run, waits until ctx ends, and stops the run that goes on then.
 func (c *runCmd) makeFirstRun(ctx context.Context, to streams, s *service) error {
 	if err := s.partition.RunCommands(ctx, "run", "load", "configure", "start"); err != nil {
-		fmt.Fprintf(to.err, "ringlet: %v\n", err) // the page shows what can be done about it
+		fmt.Fprintf(to.err, "ringlet: %v\n", err) // the page shows the advice
 	}
 	<-ctx.Done()
 	defer killOnSecondSignal(ctx)()
@@ -167,7 +167,7 @@ func (c *runCmd) makeFirstRun(ctx context.Context, to streams, s *service) error
 	return errors.Join(err, c.printReport(to, report))
 }
 
-// printReport prints a report, and turns it into the way the program ends.
+// printReport prints a report, and returns the error for its exit code.
 func (c *runFlags) printReport(to streams, report *nodes.Report) (err error) {
 	err = printResult(to.out, report, c.JSON, func(w io.Writer) error { return writeTable(w, report) })
 	if err != nil {
@@ -176,13 +176,13 @@ func (c *runFlags) printReport(to streams, report *nodes.Report) (err error) {
 	for _, what := range report.UnreadBuffers() {
 		fmt.Fprintf(to.err, "ringlet: %s\n", what)
 	}
-	if report.VerdictReason != "" && report.ExitStatus() == nodes.ExitGood { // else the last sentence says it
+	if report.VerdictReason != "" && report.ExitStatus() == nodes.ExitGood { // else the error message has it
 		fmt.Fprintf(to.err, "ringlet: run %d is %s: %s\n", report.Run, report.VerdictName, report.VerdictReason)
 	}
 	return exitOfReport(report)
 }
 
-// nodeArgs starts a node on this machine, together with all the others, of which there are so many.
+// nodeArgs are the arguments of a node process on this machine, given the number of nodes.
 func nodeArgs(nodes int, verbose bool, name, host, join string) []string {
 	args := []string{"node", "--name", name, "--join", join, "--host", host, "--with-parent"}
 	// One P per process where processes outnumber cores, so that its goroutines hand over to each other without waking
@@ -211,7 +211,7 @@ type runKeys struct {
 	gossip  []byte
 }
 
-// makeKeys makes the keys of a run; host is where the control is, of where each node is.
+// makeKeys makes the keys of a run; host is the address of the control, of returns the address of each node.
 func makeKeys(roles []config.Role, host string, of func(name string) string) (*runKeys, error) {
 	ca, err := certs.NewCA(certLifetime)
 	if err != nil {
@@ -227,7 +227,7 @@ func makeKeys(roles []config.Role, host string, of func(name string) string) (*r
 	return k, err
 }
 
-// write gives a process its keys.
+// write writes the keys of a process.
 func (k *runKeys) write(name string, stdin io.Writer) error {
 	id := k.nodes[name]
 	if name == nodes.ControlName {
@@ -239,13 +239,13 @@ func (k *runKeys) write(name string, stdin io.Writer) error {
 	return id.WriteBundle(stdin, k.gossip)
 }
 
-// exitOfReport turns a report into the way the program ends.
+// exitOfReport returns the error for the exit code of a report; nil if that is 0.
 func exitOfReport(r *nodes.Report) error {
 	switch v := r.ExitStatus(); {
 	case v == nodes.ExitGood:
 		return nil
 	case r.Cause != nil:
-		return &exit{int(v), &fault.Error{Fault: *r.Cause}} // the table says it too; who reads JSON sees only this
+		return &exit{int(v), &fault.Error{Fault: *r.Cause}} // the table has it, too, but not the JSON object
 	case v == nodes.ExitBadInput:
 		return &exit{int(v), errors.New(r.BadInput)}
 	default:
@@ -253,7 +253,7 @@ func exitOfReport(r *nodes.Report) error {
 	}
 }
 
-// exitOfError gives errors from before the run their exit code.
+// exitOfError adds the exit code to an error from before the run.
 func exitOfError(err error) error {
 	var input *nodes.InputError
 	var invalid *config.InvalidError
@@ -266,7 +266,7 @@ func exitOfError(err error) error {
 	return &exit{exitError, err}
 }
 
-// logger tells warnings, or everything to those who want it.
+// logger logs warnings; with verbose, all lines.
 func logger(w io.Writer, verbose bool) *slog.Logger {
 	return newLeveledLogger(w, slog.LevelWarn, verbose)
 }
@@ -287,7 +287,7 @@ func newLeveledLogger(w io.Writer, level slog.Level, verbose bool) *slog.Logger 
 	return formatted(w, level, "text")
 }
 
-// isTerminal says whether somebody is looking.
+// isTerminal says whether a stream is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))

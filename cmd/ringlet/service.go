@@ -22,18 +22,17 @@ import (
 	"ringlet/velo/display"
 )
 
-// service is the run control of a partition with everything around it.
+// service is the run control of a partition with API, page and monitor.
 type service struct {
 	control
 	apiAddr       string
 	pageAddr      string // empty: nowhere
 	monitorAddr   string // empty: nowhere
 	maxStreams    int    // of the API and the page at most; 0: by default
-	usersHaveKeys bool   // somebody has keys to come in with; where nobody has, a link is told for each who comes
+	usersHaveKeys bool   // users have certificates; if not, a new link is printed after each sign-in
 }
 
-// run serves until the work is done or ctx ends, and leaves the nodes as they are. The work begins when everything can
-// be asked.
+// run serves until work returns or ctx ends, and leaves the nodes as they are. It calls work when all services answer.
 func (s *service) run(ctx context.Context, to streams, work func(context.Context) error) (err error) {
 	defer func() { err = s.close(err) }()
 	if err := s.open(ctx); err != nil {
@@ -81,7 +80,7 @@ func (s *service) run(ctx context.Context, to streams, work func(context.Context
 	return s.serve(ctx, server, work)
 }
 
-// serve answers, and tells the service manager how it does, while the work goes on.
+// serve serves, and notifies the service manager (systemd), until work returns.
 func (s *service) serve(ctx context.Context, server *api.Server, work func(context.Context) error) error {
 	manager, err := sdnotify.Open()
 	if err != nil {
@@ -111,7 +110,7 @@ func (s *service) serve(ctx context.Context, server *api.Server, work func(conte
 	return done
 }
 
-// monitored answers orchestrators and Prometheus.
+// monitored serves the monitor, for orchestrators and Prometheus.
 func (s *service) monitored(server *api.Server) (end func(), err error) {
 	if s.monitorAddr == "" {
 		return func() {}, nil
@@ -133,8 +132,8 @@ func (s *service) monitored(server *api.Server) (end func(), err error) {
 // linkFile is the file beside the records with the link to the page, for its owner alone.
 const linkFile = "page-link"
 
-// printAddresses tells where everything is. The output of a run control goes to a log that others may read, as a rule:
-// what opens a session as admin is told to a terminal, and else stands in a file.
+// printAddresses prints the addresses of the services. The output of a run control usually goes to a log that other
+// users may read: the link that opens a session as admin is printed on a terminal only, else written to linkFile.
 func (s *service) printAddresses(out io.Writer, server *api.Server) error {
 	fmt.Fprintf(out, "nodes join at   %s\n", s.Members.Addr())
 	if s.usersHaveKeys {

@@ -29,10 +29,10 @@ type simRunCmd struct {
 	JSON  bool   `name:"json" help:"Print one JSON object."`
 }
 
-// maxTrace is what Perfetto still opens at once: some 100 MB.
+// maxTrace bounds the events in a trace: Perfetto opens some 100 MB at once.
 const maxTrace = 1_000_000
 
-// Run plays the file's model. Ctrl-C ends it with what there is.
+// Run simulates the file's model. Ctrl-C ends it with the results so far.
 func (c *simRunCmd) Run(ctx context.Context, to streams) error {
 	s, err := study.Load(c.File)
 	if err != nil {
@@ -87,7 +87,7 @@ type simFiguresCmd struct {
 	Workers  int      `default:"0" help:"Figures at a time; 0 = as many as there are cores."`
 }
 
-// Run plays the figures. A figure that no longer holds is no fault of the command: the table says it.
+// Run simulates the figures. A figure that no longer holds is no error of the command: the table shows it.
 func (c *simFiguresCmd) Run(ctx context.Context, to streams) error {
 	all, err := figures.All()
 	if err != nil {

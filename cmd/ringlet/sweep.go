@@ -30,11 +30,11 @@ type benchSweepCmd struct {
 	Rounds int    `default:"0" help:"How often each combination is run. 0 = as the file says."`
 }
 
-// referenceTime is how long a reference is measured: long enough for the window of a slow connection to open.
+// referenceTime is how long a reference measurement lasts: long enough for a slow connection's window to open.
 const referenceTime = time.Second
 
-// runEndTimeout is how long an interrupted run may take to end in good order, with its processes and segments: 32 nodes
-// on 2 cores drain for seconds.
+// runEndTimeout bounds how long an interrupted run may take to end in good order, with its processes and segments: 32
+// nodes on 2 cores drain for seconds.
 const runEndTimeout = 20 * time.Second
 
 // Run runs the sweep.
@@ -53,7 +53,7 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 		dir = "sweep-" + strings.ReplaceAll(s.Name, " ", "-")
 	}
 	if len(s.References) > 0 {
-		tuneProcess(bench.DefaultProcs(2)) // this process is the near end of them
+		tuneProcess(bench.DefaultProcs(2)) // this process is the near end of reference measurements
 	}
 	bar := &sweepBar{newLine(to.err, true)}
 	sum, err := sweep.Run(ctx, s, sweep.Config{
@@ -81,7 +81,7 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 	return c.printSummary(to, sum, dir)
 }
 
-// load reads the sweep, and refuses what cannot be run here.
+// load reads the sweep, and refuses one that cannot be run here.
 func (c *benchSweepCmd) load() (*sweep.Sweep, error) {
 	if c.Rounds < 0 {
 		return nil, &exit{exitUsage, fmt.Errorf("rounds: %d is negative", c.Rounds)}
@@ -107,12 +107,12 @@ func (c *benchSweepCmd) load() (*sweep.Sweep, error) {
 func runTurn(ctx context.Context, program string, t sweep.Turn) ([]byte, error) {
 	out, err := tool.Command{Program: program, Args: t.Cell.Args, EndTimeout: runEndTimeout}.Run(ctx)
 	if ctx.Err() != nil {
-		_, _ = shmem.Sweep("ringlet-") // of a run that had to be killed all the same
+		_, _ = shmem.Sweep("ringlet-") // of a run that had to be killed
 	}
 	return out, err
 }
 
-// printSummary says how the sweep went. The error is what its exit code tells.
+// printSummary prints the results of the sweep, and returns the error for the exit code.
 func (c *benchSweepCmd) printSummary(to streams, sum *sweep.Summary, dir string) error {
 	fmt.Fprintf(to.out, "%d of %d runs have a result, %d failed: %s\n", sum.GoodRuns, sum.TotalRuns, sum.FailedRuns,
 		filepath.Join(dir, "report.html"))
@@ -133,8 +133,7 @@ func (c *benchSweepCmd) printSummary(to streams, sum *sweep.Summary, dir string)
 	return nil
 }
 
-// measureRaw takes one raw measurement of this machine, as ringlet bench carriers takes it or another bench that it
-// names.
+// measureRaw makes one measurement of this machine by the named bench: that of ringlet bench carriers, or another.
 func measureRaw(ctx context.Context, to streams, program, name string) (trial.Figures, error) {
 	if bench.IsBetweenNodes(name) {
 		between := nodesConfig("quic", defaultBenchSpin)
@@ -153,10 +152,10 @@ func measureRaw(ctx context.Context, to streams, program, name string) (trial.Fi
 	return bench.Measure(ctx, cfg, name)
 }
 
-// plainWord is what a shell takes as it is.
+// plainWord matches words that a shell takes without quotation marks.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./+:=,@%-]+$`)
 
-// shellQuote writes a word so that a shell reads it as one.
+// shellQuote quotes a word for a shell.
 func shellQuote(word string) string {
 	if plainWord.MatchString(word) {
 		return word
@@ -164,7 +163,7 @@ func shellQuote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// checkCommandLine asks this program's own parser whether it would take a command line, and where that takes place.
+// checkCommandLine checks a command line with this program's parser, and returns the test bed in which it would run.
 func checkCommandLine(args []string) (sweep.BedSummary, error) {
 	in, spec, err := parseTestbedRun(args)
 	if err != nil || in == nil {
@@ -173,8 +172,8 @@ func checkCommandLine(args []string) (sweep.BedSummary, error) {
 	return sweep.BedSummary{Hosts: spec.Hosts, PortBps: float64(spec.SlowestRate())}, nil
 }
 
-// parseTestbedRun reads a command line as this program does. In is nil where it is of no test bed; the Spec is that of
-// the bed that is up where the line names one.
+// parseTestbedRun parses a command line as this program does. in is nil if it uses no test bed; the Spec is that of the
+// running bed if the line names one.
 func parseTestbedRun(args []string) (in *testbedRunCmd, spec testbed.Spec, err error) {
 	var c cli
 	parser, err := newParser(&c, kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}))
@@ -201,8 +200,8 @@ func parseTestbedRun(args []string) (in *testbedRunCmd, spec testbed.Spec, err e
 	return in, bed.Spec(), bed.Close()
 }
 
-// measureReference is TCP where the runs are: through the ports of their test bed, or on this machine's loopback. Nodes
-// that are elsewhere have none that could be measured from here.
+// measureReference measures TCP on the network of the runs: through the ports of their test bed, or on loopback. Runs
+// on other machines have no reference, since it cannot be measured from here.
 func measureReference(ctx context.Context, c *sweep.Cell) ([]sweep.ReferenceGoodput, error) {
 	switch c.Bed.Kind {
 	case sweep.Control:
@@ -214,8 +213,8 @@ func measureReference(ctx context.Context, c *sweep.Cell) ([]sweep.ReferenceGood
 	return []sweep.ReferenceGoodput{{Name: "TCP, one connection, loopback", Gbps: gbps}}, err
 }
 
-// portReference makes the bed that a cell's runs have, for as long as it takes: one port by itself, and all of them at
-// the same time, which shows whether the processors can do what the ports could.
+// portReference measures TCP in a test bed as a cell's runs have it: through one port alone, and through all ports at
+// the same time, which shows whether the processors can drive all ports.
 func portReference(ctx context.Context, c *sweep.Cell) (_ []sweep.ReferenceGoodput, err error) {
 	in, spec, err := parseTestbedRun(c.Args)
 	if err != nil {
@@ -227,7 +226,7 @@ func portReference(ctx context.Context, c *sweep.Cell) (_ []sweep.ReferenceGoodp
 	}
 	defer func() { err = errors.Join(err, bed.Close()) }()
 	if spec.Hosts < 2 {
-		return nil, nil // there is nobody else to send to
+		return nil, nil // no second host to send to
 	}
 	name := fmt.Sprintf("%d hosts of %v", spec.Hosts, spec.Rate)
 	one, err := bed.Goodput(ctx, referenceTime, testbed.Flow{From: 0, To: 1})
@@ -248,7 +247,7 @@ func portReference(ctx context.Context, c *sweep.Cell) (_ []sweep.ReferenceGoodp
 	}, nil
 }
 
-// sweepBar is one line of a terminal that tells how a sweep stands; elsewhere it is a line for each run.
+// sweepBar shows the progress of a sweep: a status line on a terminal, elsewhere a line for each run.
 type sweepBar struct{ ttyLine }
 
 const barWidth = 30

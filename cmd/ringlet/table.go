@@ -15,11 +15,10 @@ import (
 	"ringlet/recording"
 )
 
-// liveLine is one line of a terminal that tells how a run stands. Elsewhere it tells once for which front-ends the run
-// waits.
+// liveLine is a status line of a run on a terminal. Elsewhere it prints once for which front-ends the run waits.
 type liveLine struct {
 	ttyLine
-	warnSilent bool // nobody has been told of silent sources
+	warnSilent bool // the warning about silent sources is still to be printed
 	last       nodes.Progress
 }
 
@@ -27,11 +26,11 @@ func newLiveLine(w io.Writer, wanted bool) *liveLine {
 	return &liveLine{ttyLine: newLine(w, wanted), warnSilent: wanted && !isTerminal(w)}
 }
 
-// silenceBeforeWarning is how long after its start a run tells for whom it waits: front-ends that are there give
-// something before.
+// silenceBeforeWarning is how long after its start a run warns about silent sources: front-ends that run have sent
+// fragments by then.
 const silenceBeforeWarning = 2 * time.Second
 
-// show rewrites the line; rates are those since it was shown last.
+// show rewrites the line, with rates since the last call.
 func (l *liveLine) show(p nodes.Progress) {
 	if l.warnSilent && len(p.SilentSources) > 0 && p.Elapsed > silenceBeforeWarning && p.WaitReason == "" {
 		l.warnSilent = false
@@ -55,7 +54,7 @@ func (l *liveLine) show(p nodes.Progress) {
 	l.last = p
 }
 
-// firstNames names the first few.
+// firstNames lists the first few names.
 func firstNames(names []string) string {
 	const named = 3
 	if len(names) > named {
@@ -64,16 +63,16 @@ func firstNames(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// printRow prints a row of the table: its name, and what it says.
+// printRow prints a row of the table: its name and its text.
 type printRow func(name, format string, args ...any)
 
-// writeTable prints a report for people; docs/report.md says what each line means.
+// writeTable prints a report as a table; docs/report.md explains each row.
 func writeTable(w io.Writer, r *nodes.Report) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	runRows(row, r)
 	if r.Started == "" {
-		return t.Flush() // it never began: nothing was counted
+		return t.Flush() // the run never began, and counted nothing
 	}
 	builtRows(row, r)
 	timeRows(row, r)
@@ -88,11 +87,11 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 	return t.Flush()
 }
 
-// runRows say what the run was, and how it ended.
+// runRows print the run's configuration, and how it ended.
 func runRows(row printRow, r *nodes.Report) {
 	between := ", " + r.DescribeCarriers() + ", " + r.DescribeTraffic()
 	if r.Nodes == 1 {
-		between = "" // nothing goes from one to another
+		between = "" // no links between nodes
 	}
 	row("run", "%d: %s, %s and %s%s, packing %d, %s streams each", r.Run, withUnit(r.Nodes, "node", "nodes"),
 		withUnit(r.RUs, "readout", "readout"), withUnit(r.BUs, "builder unit", "builder units"), between, r.Packing,
@@ -118,7 +117,7 @@ func runRows(row printRow, r *nodes.Report) {
 	}
 }
 
-// builtRows say what became of events, MEPs, MFPs and chunks.
+// builtRows print the outcomes of events, MEPs, MFPs and chunks.
 func builtRows(row printRow, r *nodes.Report) {
 	if r.BadInput != "" {
 		row("bad input", "%s", r.BadInput)
@@ -150,12 +149,12 @@ func builtRows(row printRow, r *nodes.Report) {
 	}
 }
 
-// timeRows say how long MEPs and barriers took, and who was waited for.
+// timeRows print the times of MEPs and barriers, and the barrier holders.
 func timeRows(row printRow, r *nodes.Report) {
 	row("build latency", "p50 %s, p99 %s, p99.9 %s, max %s", micros(r.LatencyUs.P50), micros(r.LatencyUs.P99),
 		micros(r.LatencyUs.P999), micros(r.LatencyUs.Max))
 	if r.BarrierUs.Max == 0 && len(r.BarrierHolders) == 0 {
-		return // nobody had to wait for another
+		return // no node had to wait for another
 	}
 	row("barrier", "p50 %s, p99 %s, max %s; %.1f %% of the time", micros(r.BarrierUs.P50), micros(r.BarrierUs.P99),
 		micros(r.BarrierUs.Max), 100*r.BarrierShare)
@@ -165,7 +164,7 @@ func timeRows(row printRow, r *nodes.Report) {
 	}
 }
 
-// accountRows say whether the accounts balance.
+// accountRows print whether the accounts balance.
 func accountRows(row printRow, r *nodes.Report) {
 	for _, c := range r.Accounts {
 		if !c.OK {
@@ -185,7 +184,7 @@ func accountRows(row printRow, r *nodes.Report) {
 	}
 }
 
-// prefixIfAny is a text behind others, if there is one.
+// prefixIfAny is a text with a prefix; empty if the text is empty.
 func prefixIfAny(before, text string) string {
 	if text == "" {
 		return ""
@@ -193,7 +192,7 @@ func prefixIfAny(before, text string) string {
 	return before + text
 }
 
-// withUnit is a number with its word: "1 file", or "2 files".
+// withUnit is a number with its noun: "1 file", "2 files".
 func withUnit[N int | uint64](n N, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -201,7 +200,7 @@ func withUnit[N int | uint64](n N, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// outageRows say when a readout unit was gone, and from where on events are whole again.
+// outageRows print when a readout unit was gone, and from which MEP on events are whole again.
 func outageRows(row printRow, l recording.UnitOutages) {
 	for _, g := range l.Outages {
 		if g.ReturnMEP == nil {
@@ -213,10 +212,10 @@ func outageRows(row printRow, l recording.UnitOutages) {
 	}
 }
 
-// clock is the time of the day, for people on this host.
+// clock is the local time of day.
 func clock(at time.Time) string { return at.Local().Format(time.TimeOnly) }
 
-// sourceRows tell of live sources.
+// sourceRows print the counts of live sources.
 func sourceRows(row printRow, r *nodes.Report) {
 	for _, s := range r.Sources {
 		row("source "+strconv.Itoa(s.Source),
@@ -232,7 +231,7 @@ func sourceRows(row printRow, r *nodes.Report) {
 	}
 }
 
-// whyRow tells why something of a source was not taken last.
+// whyRow prints how many fragments of a source were refused or thrown away, and the latest reason.
 func whyRow(row printRow, n uint64, what, why string) {
 	if n > 0 && why != "" {
 		row("", "%d %s, the last one because: %s", n, what, why)
@@ -247,7 +246,7 @@ func lastEvent(s nodes.SourceReport) string {
 	return fmt.Sprintf("last event %d", s.LastEvent)
 }
 
-// streamCount says how many sources a readout unit has.
+// streamCount is the number of sources of a readout unit, as text.
 func streamCount(r *nodes.Report) string {
 	if len(r.Division) == 0 {
 		return strconv.Itoa(r.SourcesPerRU)
@@ -255,8 +254,8 @@ func streamCount(r *nodes.Report) string {
 	return plural.RangeText(uint64(slices.Min(r.Division)), uint64(slices.Max(r.Division)))
 }
 
-// mfpRow says what became of the MFPs. What a readout unit had read that was gone is not known, but what of it is
-// missing.
+// mfpRow prints the outcomes of MFPs. If a readout unit was gone, the number of MFPs that it read is not known, but the
+// number of missing ones is.
 func mfpRow(row printRow, r *nodes.Report) {
 	var missing uint64
 	for _, l := range r.UnitOutages {
@@ -274,7 +273,7 @@ func mfpRow(row printRow, r *nodes.Report) {
 	}
 }
 
-// filterRow says what the filter decided.
+// filterRow prints the decisions of the filter.
 func filterRow(row printRow, r *nodes.Report) {
 	f := r.Filter
 	if f == nil {
@@ -295,10 +294,10 @@ func filterRow(row printRow, r *nodes.Report) {
 	}
 }
 
-// keptWithOthersNote says of rejected events how many are in the output all the same.
+// keptWithOthersNote is the note on rejected events that are in the output, since others of their MEP are kept.
 const keptWithOthersNote = " (%d of these kept with others of their MEPs)"
 
-// backlogRow says what is left for the second filter.
+// backlogRow prints the backlog of the second filter.
 func backlogRow(row printRow, r *nodes.Report) {
 	b := r.Backlog
 	if b == nil {
@@ -310,7 +309,7 @@ func backlogRow(row printRow, r *nodes.Report) {
 		formatIfAny(" + %d passed", b.Passed), formatIfAny(" + %d copies", b.Copies), formatIfAny(" + %d damaged", b.Damaged))
 }
 
-// outputRows say where the events are, as a reader of the files found them.
+// outputRows print the contents of the output, as the files were read back.
 func outputRows(row printRow, r *nodes.Report) {
 	o := r.RecordedOutput
 	for i := range r.OutputStreams {
@@ -345,7 +344,7 @@ func outputRows(row printRow, r *nodes.Report) {
 	}
 }
 
-// streamRow is one of several outputs.
+// streamRow prints one of several outputs.
 func streamRow(row printRow, i int, s *nodes.OutputStream) {
 	name := fmt.Sprintf("stream %d", i)
 	switch {
@@ -359,7 +358,7 @@ func streamRow(row printRow, i int, s *nodes.OutputStream) {
 	}
 }
 
-// missingRanges are the first few ranges of events that are not in the output.
+// missingRanges lists the first few ranges of events that are missing in the output.
 func missingRanges(o *nodes.Output) string {
 	const named = 5
 	var said []string
@@ -372,7 +371,7 @@ func missingRanges(o *nodes.Output) string {
 	return strings.Join(said, ", ")
 }
 
-// topHolders names the nodes that held most phases, with their share and by how much in the median.
+// topHolders names the nodes that held most phases, with their shares and median delays.
 func topHolders(all []nodes.BarrierHolder) string {
 	const named = 3
 	var epochs int64
@@ -392,7 +391,7 @@ func topHolders(all []nodes.BarrierHolder) string {
 
 func micros(us int64) string { return (time.Duration(us) * time.Microsecond).String() }
 
-// formatIfAny is a part of a row that is there only where there is something to say.
+// formatIfAny formats a number; empty if it is 0.
 func formatIfAny(format string, n uint64) string {
 	if n == 0 {
 		return ""

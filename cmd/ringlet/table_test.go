@@ -64,8 +64,8 @@ func TestTheTableListsWhatIsMissing(t *testing.T) {
 		"MFPs 40 placed + 60 missing",
 		"dropped 5 datagrams on purpose, of 1000 sent",
 		"without result 1 after the time-out, 0 since later ones needed their place, 0 at the end",
-		"results 2 late, 0 doubled, 0 impossible; 0 did not leave their builder unit, or nobody knows",
-		"told to RUs 90 decisions, 6 were left out for slow readout units, of 4 nobody knows",
+		"results 2 late, 0 doubled, 0 impossible; 0 did not leave their builder unit, or are unaccounted for",
+		"told to RUs 90 decisions, 6 were left out for slow readout units, of 4 the arrival is not known",
 		"freed early 3 times the part of a rejected MEP, 9 MFPs of 900 bytes, before its outcome was told",
 		"in the hosts packets, from the kernel until taken in, p50 and p99: at readout units 4µs, 90µs; " +
 			"at builder units 7µs, 80µs",

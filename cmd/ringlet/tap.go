@@ -10,7 +10,7 @@ import (
 	"ringlet/event/selection"
 )
 
-// rendering is how events are written, and how many.
+// rendering are the flags for the format and number of events.
 type rendering struct {
 	Format string `default:"json" enum:"json,hex,mdf" help:"How to write an event: ${enum}. mdf is for a pipe or a file."`
 	Events uint64 `default:"0" placeholder:"N" help:"End after so many events. 0 = go on."`
@@ -32,7 +32,7 @@ type tapCmd struct {
 
 // Run shows a sample of what a partition builds.
 func (c *tapCmd) Run(ctx context.Context, to streams) error {
-	signal.Ignore(syscall.SIGPIPE) // the write says it
+	signal.Ignore(syscall.SIGPIPE) // the write returns EPIPE
 	opts := ctl.TapOptions{
 		Spec: selection.Spec{
 			Share:   c.Share,
@@ -55,7 +55,7 @@ func (c *tapCmd) Run(ctx context.Context, to streams) error {
 	return &exit{code: ctl.ExitCode(err)}
 }
 
-// showEvents shows events to whoever has a certificate, or the link of a page.
+// showEvents shows events to a user with a certificate, or with the link of a page.
 func (c *tapCmd) showEvents(ctx context.Context, to streams, opts ctl.TapOptions) error {
 	if c.Page != "" {
 		return ctl.TapPage(ctx, ctl.Config{Out: to.out, Err: to.err}, c.Page, opts)

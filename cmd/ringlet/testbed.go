@@ -29,7 +29,7 @@ type testbedCmd struct {
 	Down testbedDownCmd `cmd:"" help:"End the test bed that is up."`
 }
 
-// bedFlags say what test bed is wanted.
+// bedFlags describe a test bed.
 type bedFlags struct {
 	Hosts int           `default:"0" help:"Hosts. 0 = 4."`
 	Rate  testbed.Rate  `placeholder:"RATE" help:"Of each port, in each direction, such as 200Mbit, which is what it is if not given."`
@@ -40,7 +40,7 @@ type bedFlags struct {
 	Bed   string        `placeholder:"FILE" help:"YAML file with the same names; flags win."`
 }
 
-// spec is what the flags and the file ask for.
+// spec is the test bed of the flags and the file.
 func (f *bedFlags) spec() (s testbed.Spec, err error) {
 	if f.Bed != "" {
 		if s, err = testbed.LoadSpec(f.Bed); err != nil {
@@ -61,7 +61,7 @@ func (f *bedFlags) spec() (s testbed.Spec, err error) {
 	return s, nil
 }
 
-// isSet says whether there is any.
+// isSet says whether any of the flags is given.
 func (f *bedFlags) isSet() bool {
 	return f.Hosts != 0 || f.Rate != 0 || f.Queue != 0 || f.Burst != 0 || f.MTU != 0 || f.Ports != nil || f.Bed != ""
 }
@@ -71,7 +71,7 @@ type testbedUpCmd struct {
 	Name string `default:"testbed" help:"Name by which others find it."`
 }
 
-// Run keeps a test bed.
+// Run makes a test bed and keeps it until a signal comes.
 func (c *testbedUpCmd) Run(ctx context.Context, to streams) error {
 	spec, err := c.spec()
 	if err == nil {
@@ -103,7 +103,7 @@ type testbedPortCmd struct {
 	Name string `default:"testbed" help:"Name of the test bed."`
 }
 
-// Run does something to a port.
+// Run disturbs a port.
 func (c *testbedPortCmd) Run() error {
 	d, err := testbed.NewDisturbance(0, c.What, c.Host, c.Rate)
 	if err != nil {
@@ -127,7 +127,7 @@ type testbedExecCmd struct {
 	Name    string   `default:"testbed" help:"Name of the test bed."`
 }
 
-// Run becomes the program.
+// Run replaces this process by the program, on a host of the test bed.
 func (c *testbedExecCmd) Run() error {
 	command := afterDashes(c.Command)
 	if len(command) == 0 {
@@ -141,7 +141,7 @@ func (c *testbedExecCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	runtime.LockOSThread() // this thread is what becomes the program
+	runtime.LockOSThread() // the thread in the namespace must be the one that execs
 	if err := bed.Enter(c.Host); err != nil {
 		return usage(err)
 	}
@@ -157,7 +157,7 @@ func (c *testbedDownCmd) Run() error { return testbed.TakeDown(c.Name) }
 
 func usage(err error) error { return &exit{exitUsage, err} }
 
-// afterDashes are the words behind --, which kong leaves where it is.
+// afterDashes are the words after --, which kong does not remove.
 func afterDashes(words []string) []string {
 	if len(words) > 0 && words[0] == "--" {
 		return words[1:]
@@ -172,7 +172,7 @@ type testbedRunCmd struct {
 	Args []string              `arg:"" optional:"" passthrough:"" help:"After --: flags of ringlet run."`
 }
 
-// Run is a control and its nodes on the hosts of a test bed.
+// Run runs a control and its nodes on the hosts of a test bed.
 func (c *testbedRunCmd) Run(ctx context.Context, to streams) error {
 	inner, spec, err := c.checkArgs(to)
 	if err != nil {
@@ -186,7 +186,7 @@ func (c *testbedRunCmd) Run(ctx context.Context, to streams) error {
 	return runInBed(ctx, to, bed, c.At, inner)
 }
 
-// checkArgs checks all that the command line asks for. The Spec is that of a bed of the run's own.
+// checkArgs checks the whole command line. It returns the Spec of the run's own bed.
 func (c *testbedRunCmd) checkArgs(to streams) (*innerRun, testbed.Spec, error) {
 	inner, err := c.parseInnerRun(to)
 	if err != nil {
@@ -203,7 +203,7 @@ func (c *testbedRunCmd) checkArgs(to streams) (*innerRun, testbed.Spec, error) {
 	return inner, spec, err
 }
 
-// checkDisturbances checks what is to be done to the ports of a bed.
+// checkDisturbances checks the disturbances of a bed's ports.
 func (c *testbedRunCmd) checkDisturbances(spec testbed.Spec) error {
 	for _, d := range c.At {
 		if err := spec.Check(d); err != nil {
@@ -213,7 +213,7 @@ func (c *testbedRunCmd) checkDisturbances(spec testbed.Spec) error {
 	return nil
 }
 
-// openBed is the one that is up, or one for this run alone.
+// openBed opens the running bed, or makes one for this run alone.
 func (c *testbedRunCmd) openBed(newSpec testbed.Spec) (*testbed.Bed, error) {
 	if c.isSet() {
 		return testbed.New(newSpec)
@@ -234,14 +234,14 @@ func (c *testbedRunCmd) openBed(newSpec testbed.Spec) (*testbed.Bed, error) {
 	return bed, err
 }
 
-// innerRun is a run in a bed: what stands behind --.
+// innerRun is the run in a bed: the words after --.
 type innerRun struct {
 	runFlags
 	args []string
 	cfg  config.Completed
 }
 
-// parseInnerRun reads what stands behind -- as ringlet run would.
+// parseInnerRun parses the words after -- as ringlet run does.
 func (c *testbedRunCmd) parseInnerRun(to streams) (*innerRun, error) {
 	inner := &innerRun{args: afterDashes(c.Args)}
 	parser, err := newParser(&inner.runFlags,
@@ -258,7 +258,7 @@ func (c *testbedRunCmd) parseInnerRun(to streams) (*innerRun, error) {
 	return inner, nil
 }
 
-// runInBed takes a run through the bed and prints what came of it.
+// runInBed makes a run in the bed and prints its results.
 func runInBed(ctx context.Context, to streams, bed *testbed.Bed, at []testbed.Disturbance,
 	inner *innerRun) error {
 	s, err := sessionOf(bed, inner)
@@ -268,7 +268,7 @@ func runInBed(ctx context.Context, to streams, bed *testbed.Bed, at []testbed.Di
 	if _, err := shmem.Sweep("ringlet-"); err != nil {
 		return fmt.Errorf("segments of earlier runs: %w", err)
 	}
-	defer func() { _, _ = shmem.Sweep("ringlet-") }() // those of nodes that were killed
+	defer func() { _, _ = shmem.Sweep("ringlet-") }() // of nodes that were killed
 	defer killOnSecondSignal(ctx)()
 	var printed bytes.Buffer
 	s.Disturbances, s.ControlOut, s.ProcessLog, s.Notify = at, to.out, to.err, func(what string) {
@@ -289,12 +289,12 @@ func runInBed(ctx context.Context, to streams, bed *testbed.Bed, at []testbed.Di
 	case err != nil:
 		return &exit{max(code, exitError), err}
 	case code != exitGood:
-		return &exit{code: code} // the control has said why
+		return &exit{code: code} // the control has printed the error
 	}
 	return nil
 }
 
-// sessionOf says how the processes of a run are started.
+// sessionOf describes how the processes of a run are started.
 func sessionOf(bed *testbed.Bed, inner *innerRun) (*testbed.Session, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -322,13 +322,13 @@ func sessionOf(bed *testbed.Bed, inner *innerRun) (*testbed.Session, error) {
 	}
 	s.SendKeys = keys.write
 	if inner.cfg.Nodes >= runtime.NumCPU() && os.Getenv("GOMAXPROCS") == "" {
-		s.ControlEnv = []string{"GOMAXPROCS=1"} // as ringlet run does, and why
+		s.ControlEnv = []string{"GOMAXPROCS=1"} // as in ringlet run
 	}
 	return s, nil
 }
 
-// printBed prints what the bed saw: below the table that the control has printed, or within the object that is still to
-// be printed.
+// printBed prints the counts of the bed's ports: below the table of the control, or in the control's JSON object, which
+// it prints.
 func printBed(w io.Writer, r *testbed.Report, asJSON bool, object []byte) error {
 	if !asJSON {
 		return r.WriteTable(w)

@@ -10,9 +10,9 @@ import (
 	"ringlet/velo/frontend"
 )
 
-// eventTruths knows what it takes to draw the events of the run at hand: the detector that its filter searches, and,
-// where a simulated detector makes its data, what happened at an event, which is a function of the seed and its number.
-// Blocks that are prepared come again under other numbers, so nothing is said of those.
+// eventTruths has what drawing the events of the present run takes: the detector that its filter searches, and, if a
+// simulated detector makes the data, the true particles of an event, which are a function of the seed and the event
+// number. Prepared blocks come again under other numbers, so they have no truth.
 type eventTruths struct {
 	currentRun func() (run uint32, configuration string)
 
@@ -24,7 +24,7 @@ type eventTruths struct {
 	mfpBuffer   []byte
 }
 
-// configure makes them those of a configuration. mu is held.
+// configure sets detector and simulation by a configuration. The caller holds mu.
 func (t *eventTruths) configure(text string) {
 	if text == t.configText {
 		return
@@ -40,7 +40,7 @@ func (t *eventTruths) configure(text string) {
 	t.detector, t.detectorErr = detectorfile.Geometry(described), err
 }
 
-// geometry is the detector to draw.
+// geometry is the detector of the present run.
 func (t *eventTruths) geometry() (*velo.Geometry, error) {
 	_, text := t.currentRun()
 	t.mu.Lock()
@@ -49,7 +49,7 @@ func (t *eventTruths) geometry() (*velo.Geometry, error) {
 	return t.detector, t.detectorErr
 }
 
-// truthOf is what happened at an event.
+// truthOf returns the truth of an event; false if it is not known.
 func (t *eventTruths) truthOf(run uint32, ev uint64) (display.Truth, bool) {
 	now, text := t.currentRun()
 	if run == 0 || run != now {
@@ -80,7 +80,7 @@ func (t *eventTruths) truthOf(run uint32, ev uint64) (display.Truth, bool) {
 	return out, true
 }
 
-// makerOf makes the events of a configuration again; nil where they are not simulated, or come again.
+// makerOf makes a generator of a configuration's events; nil if they are not simulated, or if blocks come again.
 func makerOf(cfg *config.Completed) *frontend.Maker {
 	if !cfg.SimulatesDetector() || cfg.Prepared > 0 {
 		return nil
