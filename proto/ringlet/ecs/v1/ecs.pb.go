@@ -88,13 +88,13 @@ func (Role) EnumDescriptor() ([]byte, []int) {
 type Severity int32
 
 const (
-	// Not told.
+	// Not set.
 	Severity_SEVERITY_UNSPECIFIED Severity = 0
-	// As it should be.
+	// No trouble.
 	Severity_SEVERITY_INFO Severity = 1
-	// Somebody should look.
+	// An operator should look at it.
 	Severity_SEVERITY_WARNING Severity = 2
-	// The run is hurt, or over.
+	// The run is damaged, or over.
 	Severity_SEVERITY_ERROR Severity = 3
 )
 
@@ -149,12 +149,12 @@ const (
 	Verdict_VERDICT_UNSPECIFIED Verdict = 0
 	// The accounts balance and every event is whole.
 	Verdict_VERDICT_GOOD Verdict = 1
-	// It ended in good order, and something was lost that no setting allowed, or accounts do not balance; or nobody can
-	// tell any more how it ended.
+	// It ended in good order, and something was lost that no setting allowed, or accounts do not balance; or it is not
+	// known how it ended.
 	Verdict_VERDICT_INCOMPLETE Verdict = 2
 	// It ended in good order, and a part of the partition was lost or excluded meanwhile.
 	Verdict_VERDICT_DEGRADED Verdict = 3
-	// A fault ended it, or somebody gave it up.
+	// A fault ended it, or a user gave it up.
 	Verdict_VERDICT_ABORTED Verdict = 4
 )
 
@@ -203,23 +203,23 @@ func (Verdict) EnumDescriptor() ([]byte, []int) {
 	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{2}
 }
 
-// Cause is what broke: who, what, and how that is known.
+// Cause is a fault: the component, what happened, and how that is known.
 type Cause struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who, e.g. "n2" or "control".
+	// The component, e.g. "n2" or "control".
 	Component string `protobuf:"bytes,1,opt,name=component,proto3" json:"component,omitempty"`
 	// What happened, one sentence.
 	What string `protobuf:"bytes,2,opt,name=what,proto3" json:"what,omitempty"`
-	// What it was seen by.
+	// The observation that shows it.
 	Evidence string `protobuf:"bytes,3,opt,name=evidence,proto3" json:"evidence,omitempty"`
 	// Stable word, e.g. "process_lost".
 	Code string `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"`
-	// When it was seen first.
+	// When it was first observed.
 	At *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=at,proto3" json:"at,omitempty"`
 	// The part that failed: configuration, memory, transport, barrier, scheduler, input, readout_unit, builder_unit, units (making them),
-	// output, process, node_service, control; empty where it is no fault of a part, or not known.
+	// output, process, node_service, control; empty if it is no fault of a part, or not known.
 	Part string `protobuf:"bytes,6,opt,name=part,proto3" json:"part,omitempty"`
-	// What to do about it, one sentence; empty where nobody knows better than the cause itself.
+	// What to do about it, one sentence; empty if there is no advice beyond the cause itself.
 	Advice string `protobuf:"bytes,7,opt,name=advice,proto3" json:"advice,omitempty"`
 	// Nodes that gave up in consequence, and are sound.
 	Followed      []string `protobuf:"bytes,8,rep,name=followed,proto3" json:"followed,omitempty"`
@@ -332,13 +332,13 @@ type Component struct {
 	Degraded bool `protobuf:"varint,7,opt,name=degraded,proto3" json:"degraded,omitempty"`
 	// Why it is in Error, degraded or excluded; absent otherwise.
 	Cause *Cause `protobuf:"bytes,8,opt,name=cause,proto3" json:"cause,omitempty"`
-	// What it is made of.
+	// Its parts.
 	Children []*Component `protobuf:"bytes,9,rep,name=children,proto3" json:"children,omitempty"`
-	// Where it is, and other facts for people, by name: address, version, host, memory.
+	// Facts by name: address, version, host, memory.
 	Facts map[string]string `protobuf:"bytes,10,rep,name=facts,proto3" json:"facts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// What its loss does to the run: essential, at-least n of m, expendable.
 	Loss string `protobuf:"bytes,11,opt,name=loss,proto3" json:"loss,omitempty"`
-	// It is a node of the cluster that takes no part since no configuration wants it, or none has found it yet: nobody excluded it.
+	// It is a node of the cluster that takes no part since no configuration wants it, or load has not connected to it yet; it is not excluded.
 	Spare         bool `protobuf:"varint,12,opt,name=spare,proto3" json:"spare,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -458,10 +458,10 @@ func (x *Component) GetSpare() bool {
 	return false
 }
 
-// Owner is who has control.
+// Owner is the user who has control.
 type Owner struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the user; empty if nobody has it.
+	// Name of the user; empty if no user has it.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Its role.
 	Role Role `protobuf:"varint,2,opt,name=role,proto3,enum=ringlet.ecs.v1.Role" json:"role,omitempty"`
@@ -559,14 +559,14 @@ func (*GetStatusRequest) Descriptor() ([]byte, []int) {
 	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{3}
 }
 
-// PartitionStatus is the state of everything.
+// PartitionStatus is the state of the partition and all its components.
 type PartitionStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The partition; its children are TagNet and the nodes.
 	Root *Component `protobuf:"bytes,1,opt,name=root,proto3" json:"root,omitempty"`
-	// Who has control.
+	// The user who has control.
 	Owner *Owner `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Number of the run that is being built, or was last; 0 if there is none on record.
+	// Number of the present run, or of the last one; 0 if there is none on record.
 	Run uint32 `protobuf:"varint,3,opt,name=run,proto3" json:"run,omitempty"`
 	// Commands that would not be refused for the state, in the order of DescribeFSM.
 	Allowed []string `protobuf:"bytes,4,rep,name=allowed,proto3" json:"allowed,omitempty"`
@@ -578,12 +578,12 @@ type PartitionStatus struct {
 	Version string `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
 	// When the partition came into this state.
 	Since *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=since,proto3" json:"since,omitempty"`
-	// Who asks, as the server knows it: name and role.
+	// The caller, as the server knows it: name and role.
 	You *Owner `protobuf:"bytes,9,opt,name=you,proto3" json:"you,omitempty"`
 	// Number of the change of state: grows by one with each.
 	Change uint64 `protobuf:"varint,10,opt,name=change,proto3" json:"change,omitempty"`
-	// Why the run that was asked for last has not come about: the load, configure or start that was refused or failed. Absent where it has, or where
-	// none was asked for.
+	// Why the run that a user asked for last did not begin: the load, configure or start that was refused or failed. Absent if it began, or
+	// if none was asked for.
 	NoRun         *Cause `protobuf:"bytes,11,opt,name=no_run,json=noRun,proto3" json:"no_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -738,7 +738,7 @@ type FSM struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Stable states and those in between.
 	States []string `protobuf:"bytes,1,rep,name=states,proto3" json:"states,omitempty"`
-	// Commands, in the order in which people need them.
+	// Commands, in the order in which users need them.
 	Commands      []*CommandDescription `protobuf:"bytes,2,rep,name=commands,proto3" json:"commands,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -799,11 +799,11 @@ type CommandDescription struct {
 	Arguments []*Argument `protobuf:"bytes,3,rep,name=arguments,proto3" json:"arguments,omitempty"`
 	// State it passes through; empty for a command that changes no state.
 	Via string `protobuf:"bytes,4,opt,name=via,proto3" json:"via,omitempty"`
-	// State it leads to; empty likewise.
+	// State it leads to; empty for a command that changes no state.
 	To string `protobuf:"bytes,5,opt,name=to,proto3" json:"to,omitempty"`
 	// How long it may take.
 	Timeout *durationpb.Duration `protobuf:"bytes,6,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// When that is over it is finished by force, where others end in Error.
+	// After the time-out it is completed by force, while others end in Error.
 	Forced bool `protobuf:"varint,7,opt,name=forced,proto3" json:"forced,omitempty"`
 	// States in which it is allowed.
 	AllowedIn []string `protobuf:"bytes,8,rep,name=allowed_in,json=allowedIn,proto3" json:"allowed_in,omitempty"`
@@ -917,7 +917,7 @@ type Argument struct {
 	Help string `protobuf:"bytes,3,opt,name=help,proto3" json:"help,omitempty"`
 	// It must be given.
 	Required bool `protobuf:"varint,4,opt,name=required,proto3" json:"required,omitempty"`
-	// Value in effect where it is not given.
+	// Value in effect if it is not given.
 	DefaultValue  string `protobuf:"bytes,5,opt,name=default_value,json=defaultValue,proto3" json:"default_value,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1052,14 +1052,14 @@ func (x *CommandRequest) GetNoWait() bool {
 	return false
 }
 
-// CommandResponse tells how the command went. A failed one is an error instead.
+// CommandResponse is the result of a command. A failed command is an error instead.
 type CommandResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// State of the partition now.
 	State string `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
-	// It changed nothing: the state was reached or under way.
+	// It changed nothing: the partition was in the state already, or on the way there.
 	Already bool `protobuf:"varint,2,opt,name=already,proto3" json:"already,omitempty"`
-	// Number of the run, with start and what comes after it.
+	// Number of the run, from start on.
 	Run uint32 `protobuf:"varint,3,opt,name=run,proto3" json:"run,omitempty"`
 	// One sentence on what was done.
 	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
@@ -1125,7 +1125,7 @@ func (x *CommandResponse) GetMessage() string {
 	return ""
 }
 
-// PlanResponse tells what a command would do.
+// PlanResponse lists what a command would do.
 type PlanResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// It would be obeyed.
@@ -1192,7 +1192,7 @@ func (x *PlanResponse) GetSteps() []*PlanStep {
 // PlanStep is one thing a command would do.
 type PlanStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who.
+	// The component.
 	Component string `protobuf:"bytes,1,opt,name=component,proto3" json:"component,omitempty"`
 	// What, one sentence.
 	What          string `protobuf:"bytes,2,opt,name=what,proto3" json:"what,omitempty"`
@@ -1247,7 +1247,7 @@ func (x *PlanStep) GetWhat() string {
 // TakeControlRequest asks for control.
 type TakeControlRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Take it from whoever has it. Admin.
+	// Take it from the user who has it. Admin.
 	Force         bool `protobuf:"varint,1,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1330,7 +1330,7 @@ func (*ReleaseControlRequest) Descriptor() ([]byte, []int) {
 // WatchRequest asks for events.
 type WatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Also the events after this number that are still remembered; 0: only new ones, 1: all that are remembered.
+	// Also the kept events after this number; 0: only new ones, 1: all kept events.
 	After uint64 `protobuf:"varint,1,opt,name=after,proto3" json:"after,omitempty"`
 	// Log lines too.
 	Logs          bool `protobuf:"varint,2,opt,name=logs,proto3" json:"logs,omitempty"`
@@ -1382,7 +1382,7 @@ func (x *WatchRequest) GetLogs() bool {
 	return false
 }
 
-// Event is something that happened.
+// Event is an entry of the journal.
 type Event struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number, growing.
@@ -1391,15 +1391,15 @@ type Event struct {
 	At *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
 	// Kind: state, fault, degraded, restored, excluded, included, run, command, control, alarm, recovery, log; gap stands for events that are missing.
 	Kind string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
-	// Who it is about.
+	// The component that it concerns.
 	Component string `protobuf:"bytes,4,opt,name=component,proto3" json:"component,omitempty"`
 	// One sentence.
 	Text string `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`
 	// How bad.
 	Severity Severity `protobuf:"varint,6,opt,name=severity,proto3,enum=ringlet.ecs.v1.Severity" json:"severity,omitempty"`
-	// Number of the run; 0 outside of one.
+	// Number of the run; 0: there is no run.
 	Run uint32 `protobuf:"varint,7,opt,name=run,proto3" json:"run,omitempty"`
-	// Who asked for it; empty where nobody did.
+	// The user who asked for it; empty if none did.
 	User string `protobuf:"bytes,8,opt,name=user,proto3" json:"user,omitempty"`
 	// New state of the component, with kind state.
 	State         string `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`
@@ -1549,7 +1549,7 @@ func (x *GetSnapshotRequest) GetHistory() uint32 {
 // WatchSnapshotsRequest asks for a stream of figures.
 type WatchSnapshotsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Milliseconds between two; 0: 500.
+	// Milliseconds between two snapshots; 0: 500.
 	IntervalMs    uint32 `protobuf:"varint,1,opt,name=interval_ms,json=intervalMs,proto3" json:"interval_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1592,12 +1592,12 @@ func (x *WatchSnapshotsRequest) GetIntervalMs() uint32 {
 	return 0
 }
 
-// Snapshot is how the partition does: rates over the last interval, sums since the run began.
+// Snapshot is the partition in figures: rates over the last interval, sums since the run began.
 type Snapshot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When it was taken.
 	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
-	// Number of the run; 0 outside of one.
+	// Number of the run; 0: there is no run.
 	Run uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
 	// State of the partition.
 	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
@@ -1611,7 +1611,7 @@ type Snapshot struct {
 	Traffic []*Traffic `protobuf:"bytes,7,rep,name=traffic,proto3" json:"traffic,omitempty"`
 	// The last steps of the readout units, oldest first.
 	Timeline []*PhaseStep `protobuf:"bytes,8,rep,name=timeline,proto3" json:"timeline,omitempty"`
-	// Who entered the barrier last, by how often.
+	// Readout units that entered the barrier last, the most frequent first.
 	Holders []*Holder `protobuf:"bytes,9,rep,name=holders,proto3" json:"holders,omitempty"`
 	// Time from token to complete MEP.
 	Latency *Latency `protobuf:"bytes,10,opt,name=latency,proto3" json:"latency,omitempty"`
@@ -1619,13 +1619,13 @@ type Snapshot struct {
 	Scheduler *Scheduler `protobuf:"bytes,11,opt,name=scheduler,proto3" json:"scheduler,omitempty"`
 	// What is wrong now, with advice.
 	Alarms []*Alarm `protobuf:"bytes,12,rep,name=alarms,proto3" json:"alarms,omitempty"`
-	// How it did before, oldest first, as far as it was asked for.
+	// Earlier samples, oldest first, as many as were asked for.
 	History []*Sample `protobuf:"bytes,13,rep,name=history,proto3" json:"history,omitempty"`
-	// What readout units that were gone are missing in, in the order of their index.
+	// MEPs that lack the fragments of readout units that were gone, in the order of the readout units.
 	Missing []*MissingReadout `protobuf:"bytes,14,rep,name=missing,proto3" json:"missing,omitempty"`
 	// Each live source, in the order of their ids; none, if the data are generated or replayed.
 	Sources []*SourceFigures `protobuf:"bytes,15,rep,name=sources,proto3" json:"sources,omitempty"`
-	// Where the time of decisions goes, and how long filters take; none without a decision unit and a filter.
+	// Times of the stages of decisions and of filters; none without a decision unit and a filter.
 	LatencyParts  []*LatencyPart `protobuf:"bytes,16,rep,name=latency_parts,json=latencyParts,proto3" json:"latency_parts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1829,8 +1829,7 @@ func (x *LatencyPart) GetLatency() *Latency {
 	return nil
 }
 
-// MissingReadout is what a readout unit that was gone is missing in: MEPs that were built in this run with missing
-// fragments for its sources.
+// MissingReadout counts the MEPs of this run that were built without the fragments of a readout unit that was gone.
 type MissingReadout struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Index of the readout unit.
@@ -1843,7 +1842,7 @@ type MissingReadout struct {
 	FirstMep uint64 `protobuf:"varint,4,opt,name=first_mep,json=firstMep,proto3" json:"first_mep,omitempty"`
 	// The highest.
 	LastMep uint64 `protobuf:"varint,5,opt,name=last_mep,json=lastMep,proto3" json:"last_mep,omitempty"`
-	// The unit is back, and nothing of it is missing from this MEP on; absent while it is gone.
+	// The unit is back, and its fragments are there again from this MEP on; absent while it is gone.
 	WholeFromMep  *uint64 `protobuf:"varint,6,opt,name=whole_from_mep,json=wholeFromMep,proto3,oneof" json:"whole_from_mep,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1926,11 +1925,11 @@ type SourceFigures struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id.
 	Source uint32 `protobuf:"varint,1,opt,name=source,proto3" json:"source,omitempty"`
-	// As the input says it, e.g. "tcp:0.0.0.0:7000".
+	// Name in the setting input, e.g. "tcp:0.0.0.0:7000".
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// Index of its readout unit.
 	RuIndex uint32 `protobuf:"varint,3,opt,name=ru_index,json=ruIndex,proto3" json:"ru_index,omitempty"`
-	// Node of that unit; empty while there is none.
+	// Node of that unit; empty if there is none.
 	Node string `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
 	// Fragments received a second.
 	FragmentsPerS float64 `protobuf:"fixed64,5,opt,name=fragments_per_s,json=fragmentsPerS,proto3" json:"fragments_per_s,omitempty"`
@@ -1952,9 +1951,9 @@ type SourceFigures struct {
 	Gaps uint64 `protobuf:"varint,13,opt,name=gaps,proto3" json:"gaps,omitempty"`
 	// Fragments thrown away: late, repeated, or with a number that ran backwards or jumped.
 	Thrown uint64 `protobuf:"varint,14,opt,name=thrown,proto3" json:"thrown,omitempty"`
-	// Messages, segments or fragments refused: they break the format or a limit, or are of a stranger.
+	// Messages, segments or fragments refused: they break the format or a limit, or come from a foreign program.
 	Refused uint64 `protobuf:"varint,15,opt,name=refused,proto3" json:"refused,omitempty"`
-	// Fragments of which a part did not come in time.
+	// Fragments of which a piece did not arrive in time.
 	Lost uint64 `protobuf:"varint,16,opt,name=lost,proto3" json:"lost,omitempty"`
 	// Fragments that the front-end says it has dropped, since there was no room.
 	Dropped uint64 `protobuf:"varint,17,opt,name=dropped,proto3" json:"dropped,omitempty"`
@@ -1969,13 +1968,13 @@ type SourceFigures struct {
 	Attached uint64 `protobuf:"varint,21,opt,name=attached,proto3" json:"attached,omitempty"`
 	// Times that a front-end went away without saying that its run is over.
 	Gone uint64 `protobuf:"varint,22,opt,name=gone,proto3" json:"gone,omitempty"`
-	// Its node has told nothing for a while, or nothing yet: the figures are old.
+	// Its node has not reported for a while, or not yet: the figures are old.
 	Silent bool `protobuf:"varint,23,opt,name=silent,proto3" json:"silent,omitempty"`
-	// Why something of it was refused last, a sentence; empty where nothing was, or nobody says why.
+	// The latest reason why a fragment was refused, a sentence; empty if none was, or the reason is not known.
 	WhyRefused string `protobuf:"bytes,70,opt,name=why_refused,json=whyRefused,proto3" json:"why_refused,omitempty"`
-	// Why something of it was thrown away last, likewise.
+	// The latest reason why a fragment was thrown away, a sentence; empty if none was.
 	WhyThrown string `protobuf:"bytes,71,opt,name=why_thrown,json=whyThrown,proto3" json:"why_thrown,omitempty"`
-	// The front-end that is attached, or was last: the name that it gave, and where it is; empty where none came, or nobody knows.
+	// The front-end that is attached, or was last: the name that it gave, and its address; empty if none came, or it is not known.
 	Frontend string `protobuf:"bytes,72,opt,name=frontend,proto3" json:"frontend,omitempty"`
 	// Lowest event number of which a fragment came; meaningless while there are no fragments.
 	FirstEvent    uint64 `protobuf:"varint,73,opt,name=first_event,json=firstEvent,proto3" json:"first_event,omitempty"`
@@ -2202,12 +2201,12 @@ func (x *SourceFigures) GetFirstEvent() uint64 {
 	return 0
 }
 
-// Sample is how the partition did at one moment.
+// Sample is the main figures of the partition at one moment.
 type Sample struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When.
 	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
-	// Number of the run; 0 outside of one.
+	// Number of the run; 0: there is no run.
 	Run uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
 	// Events built a second.
 	EventRateHz float64 `protobuf:"fixed64,3,opt,name=event_rate_hz,json=eventRateHz,proto3" json:"event_rate_hz,omitempty"`
@@ -2215,7 +2214,7 @@ type Sample struct {
 	ThroughputBytesPerS float64 `protobuf:"fixed64,4,opt,name=throughput_bytes_per_s,json=throughputBytesPerS,proto3" json:"throughput_bytes_per_s,omitempty"`
 	// MEPs that have a token and no outcome.
 	MepsInFlight uint64 `protobuf:"varint,5,opt,name=meps_in_flight,json=mepsInFlight,proto3" json:"meps_in_flight,omitempty"`
-	// Chunks that were sent again, a second.
+	// Chunks retransmitted per second.
 	ResentChunksPerS float64 `protobuf:"fixed64,7,opt,name=resent_chunks_per_s,json=resentChunksPerS,proto3" json:"resent_chunks_per_s,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -2310,9 +2309,9 @@ type Figures struct {
 	MepsInFlight uint64 `protobuf:"varint,7,opt,name=meps_in_flight,json=mepsInFlight,proto3" json:"meps_in_flight,omitempty"`
 	// Bytes of fragments in complete MEPs.
 	BytesBuilt uint64 `protobuf:"varint,8,opt,name=bytes_built,json=bytesBuilt,proto3" json:"bytes_built,omitempty"`
-	// Chunks sent, repetitions included.
+	// Chunks sent, with retransmissions.
 	ChunksSent uint64 `protobuf:"varint,9,opt,name=chunks_sent,json=chunksSent,proto3" json:"chunks_sent,omitempty"`
-	// Chunks that were sent again.
+	// Chunks retransmitted.
 	ChunksResent uint64 `protobuf:"varint,10,opt,name=chunks_resent,json=chunksResent,proto3" json:"chunks_resent,omitempty"`
 	// MEPs built.
 	MepsBuilt     uint64 `protobuf:"varint,11,opt,name=meps_built,json=mepsBuilt,proto3" json:"meps_built,omitempty"`
@@ -2459,9 +2458,9 @@ type NodeFigures struct {
 	MemoryBytes uint64 `protobuf:"varint,17,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	// Size of the file system of its output, in bytes.
 	DiskBytes uint64 `protobuf:"varint,18,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"`
-	// What is free of it.
+	// Free bytes in it.
 	DiskFreeBytes uint64 `protobuf:"varint,19,opt,name=disk_free_bytes,json=diskFreeBytes,proto3" json:"disk_free_bytes,omitempty"`
-	// It has told nothing yet, or nothing for as long as report_age_ms says: the figures are old.
+	// It has not reported yet, or not for report_age_ms: the figures are old.
 	Silent        bool `protobuf:"varint,20,opt,name=silent,proto3" json:"silent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2648,9 +2647,9 @@ type Traffic struct {
 	Bytes uint64 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	// Bytes a second over the last interval.
 	BytesPerS float64 `protobuf:"fixed64,4,opt,name=bytes_per_s,json=bytesPerS,proto3" json:"bytes_per_s,omitempty"`
-	// Chunks that were sent again since the run began, on the link between their nodes.
+	// Chunks retransmitted since the run began, on the link between their nodes.
 	ChunksResent uint64 `protobuf:"varint,5,opt,name=chunks_resent,json=chunksResent,proto3" json:"chunks_resent,omitempty"`
-	// Chunks sent on that link, repetitions included.
+	// Chunks sent on that link, with retransmissions.
 	ChunksSent    uint64 `protobuf:"varint,6,opt,name=chunks_sent,json=chunksSent,proto3" json:"chunks_sent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2729,7 +2728,7 @@ func (x *Traffic) GetChunksSent() uint64 {
 }
 
 // PhaseStep is a step of a readout unit; see Step of the node service. Times are µs since the Unix epoch by the clock of its node,
-// 0 for what has not happened.
+// 0: it has not happened.
 type PhaseStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Index of the readout unit.
@@ -3048,7 +3047,7 @@ func (x *Bar) GetCount() uint64 {
 	return 0
 }
 
-// Scheduler is what TagNet tells of itself.
+// Scheduler is the figures of TagNet.
 type Scheduler struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its state, e.g. "running".
@@ -3059,7 +3058,7 @@ type Scheduler struct {
 	Counters map[string]uint64 `protobuf:"bytes,3,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Slots in use, builder unit after builder unit.
 	Slots []*SlotUse `protobuf:"bytes,4,rep,name=slots,proto3" json:"slots,omitempty"`
-	// Node on which it lives.
+	// Node whose process runs it.
 	Node          string `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3203,12 +3202,12 @@ func (x *SlotUse) GetExcluded() bool {
 	return false
 }
 
-// Alarm is something that is wrong and what to do about it.
+// Alarm is a condition that is wrong, with advice.
 type Alarm struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Stable word, e.g. "slow-source".
 	Rule string `protobuf:"bytes,1,opt,name=rule,proto3" json:"rule,omitempty"`
-	// Who it is about.
+	// The component that it concerns.
 	Component string `protobuf:"bytes,2,opt,name=component,proto3" json:"component,omitempty"`
 	// What is wrong, one sentence.
 	What string `protobuf:"bytes,3,opt,name=what,proto3" json:"what,omitempty"`
@@ -3297,7 +3296,7 @@ func (x *Alarm) GetSince() *timestamppb.Timestamp {
 // ListRunsRequest asks for runs.
 type ListRunsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most so many; 0: 50.
+	// The greatest number of runs; 0: 50.
 	Limit uint32 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
 	// Only runs before this one; 0: from the newest on.
 	Before        uint32 `protobuf:"varint,2,opt,name=before,proto3" json:"before,omitempty"`
@@ -3409,11 +3408,11 @@ type Run struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its number, never used twice.
 	Number uint32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	// How it came out; unspecified while it goes on.
+	// Its verdict; unspecified while it goes on.
 	Verdict Verdict `protobuf:"varint,2,opt,name=verdict,proto3,enum=ringlet.ecs.v1.Verdict" json:"verdict,omitempty"`
-	// Who started it.
+	// The user who started it.
 	StartedBy string `protobuf:"bytes,3,opt,name=started_by,json=startedBy,proto3" json:"started_by,omitempty"`
-	// Who stopped it; empty where nobody did.
+	// The user who stopped it; empty if none did.
 	StoppedBy string `protobuf:"bytes,4,opt,name=stopped_by,json=stoppedBy,proto3" json:"stopped_by,omitempty"`
 	// The start was asked for.
 	StartBegun *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=start_begun,json=startBegun,proto3" json:"start_begun,omitempty"`
@@ -3421,11 +3420,11 @@ type Run struct {
 	StartDone *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=start_done,json=startDone,proto3" json:"start_done,omitempty"`
 	// Its end was asked for, or a fault struck.
 	StopBegun *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=stop_begun,json=stopBegun,proto3" json:"stop_begun,omitempty"`
-	// Every node that could had come to rest.
+	// Every node that still answered had come to rest.
 	StopDone *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=stop_done,json=stopDone,proto3" json:"stop_done,omitempty"`
 	// Word for why it ended: duration, events, end_of_input, stopped, bad_input, fault, control_lost, reset.
 	End string `protobuf:"bytes,9,opt,name=end,proto3" json:"end,omitempty"`
-	// The first fault and its evidence, where one ended or degraded the run.
+	// The first fault and its evidence, if one ended or degraded the run.
 	Cause *Cause `protobuf:"bytes,10,opt,name=cause,proto3" json:"cause,omitempty"`
 	// YAML of the frozen configuration.
 	Configuration string `protobuf:"bytes,11,opt,name=configuration,proto3" json:"configuration,omitempty"`
@@ -3447,26 +3446,26 @@ type Run struct {
 	DurationS float64 `protobuf:"fixed64,20,opt,name=duration_s,json=durationS,proto3" json:"duration_s,omitempty"`
 	// The accounts.
 	Accounts []*Account `protobuf:"bytes,21,rep,name=accounts,proto3" json:"accounts,omitempty"`
-	// What happened in the run.
+	// The events of the run.
 	Events []*Event `protobuf:"bytes,22,rep,name=events,proto3" json:"events,omitempty"`
 	// The report as `ringlet run --json` prints it, with the counters of every node; empty while the run goes on.
 	ReportJson string `protobuf:"bytes,23,opt,name=report_json,json=reportJson,proto3" json:"report_json,omitempty"`
 	// Name of the sequence this run belongs to, if `ringlet ctl scan` made it.
 	Scan string `protobuf:"bytes,24,opt,name=scan,proto3" json:"scan,omitempty"`
-	// Remark of whoever started it.
+	// Remark of the user who started it.
 	Remark string `protobuf:"bytes,25,opt,name=remark,proto3" json:"remark,omitempty"`
-	// It ended while no control was there, and nobody can tell when: stop_done is when a control that came back found that.
+	// It ended while no control was there, at an unknown time: stop_done is when a restarted control found that.
 	EndFound bool `protobuf:"varint,26,opt,name=end_found,json=endFound,proto3" json:"end_found,omitempty"`
-	// Nodes whose output nobody could read, or whose manifest did not take the verdict, when the run was over. The record
-	// is completed, and they go from here, when they can be read.
+	// Nodes whose output could not be read, or whose manifest could not be written, when the run was over. The control
+	// completes the record, and removes them here, when they can be read.
 	Unread []string `protobuf:"bytes,27,rep,name=unread,proto3" json:"unread,omitempty"`
-	// The record was completed since, for the last time then, with what had not been read before.
+	// When the record was last completed with output that had not been read before.
 	Completed *timestamppb.Timestamp `protobuf:"bytes,28,opt,name=completed,proto3" json:"completed,omitempty"`
 	// Tells the run from others of its number in manifests and segments; empty in records of earlier versions.
 	RunKey []byte `protobuf:"bytes,29,opt,name=run_key,json=runKey,proto3" json:"run_key,omitempty"`
-	// Why the verdict is what it is, a sentence; empty where nothing was lost, and in records of earlier versions.
+	// The reason for the verdict, a sentence; empty if nothing was lost, and in records of earlier versions.
 	VerdictWhy string `protobuf:"bytes,30,opt,name=verdict_why,json=verdictWhy,proto3" json:"verdict_why,omitempty"`
-	// What was lost, of whom, and which setting allowed it.
+	// What was lost, with the setting that allowed it.
 	Losses        []*Loss `protobuf:"bytes,31,rep,name=losses,proto3" json:"losses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3712,18 +3711,18 @@ func (x *Run) GetLosses() []*Loss {
 	return nil
 }
 
-// Loss is something that a run lost.
+// Loss is one loss of a run.
 type Loss struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What became of it: one of the words in docs/report.md, such as missing, late, discarded, abandoned.
+	// The kind of loss: one of the words in docs/report.md, such as missing, late, discarded, abandoned.
 	What string `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`
-	// Of which source, node or output; empty for the run.
+	// The source, node or output that lost it; empty for the run.
 	Of string `protobuf:"bytes,2,opt,name=of,proto3" json:"of,omitempty"`
 	// How many.
 	Count uint64 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
-	// Of what: fragments, events, MEPs, units, records.
+	// What count counts: fragments, events, MEPs, units, records.
 	Unit string `protobuf:"bytes,4,opt,name=unit,proto3" json:"unit,omitempty"`
-	// The setting that allowed it, such as "on-missing: mark"; empty where none did.
+	// The setting that allowed it, such as "on-missing: mark"; empty if none did.
 	AllowedBy string `protobuf:"bytes,5,opt,name=allowed_by,json=allowedBy,proto3" json:"allowed_by,omitempty"`
 	// It is within what tolerate-missing allows, so it does not count for the verdict.
 	Tolerated     bool `protobuf:"varint,6,opt,name=tolerated,proto3" json:"tolerated,omitempty"`
@@ -3803,7 +3802,7 @@ func (x *Loss) GetTolerated() bool {
 	return false
 }
 
-// Account is one line of the accounts: two sums, counted apart, that must be equal.
+// Account is one line of the accounts: two sums that different parts of the system counted, and that must be equal.
 type Account struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What is compared.
@@ -3977,10 +3976,10 @@ func (x *CheckConfigurationRequest) GetSettings() []string {
 	return nil
 }
 
-// CheckConfigurationResponse tells what is wrong.
+// CheckConfigurationResponse is the result of the check.
 type CheckConfigurationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// It would be taken.
+	// Load would take it.
 	Ok bool `protobuf:"varint,1,opt,name=ok,proto3" json:"ok,omitempty"`
 	// What is wrong, one sentence each.
 	Problems []string `protobuf:"bytes,2,rep,name=problems,proto3" json:"problems,omitempty"`
@@ -4053,7 +4052,7 @@ func (x *CheckConfigurationResponse) GetHash() string {
 // ListAuditRequest asks for the audit log.
 type ListAuditRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most so many; 0: 100.
+	// The greatest number of entries; 0: 100.
 	Limit         uint32 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4149,19 +4148,19 @@ type AuditEntry struct {
 	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	// When.
 	At *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
-	// Who: the name in the certificate, or "unknown".
+	// The user: the name in the certificate, or "unknown".
 	User string `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
-	// As what.
+	// The user's role.
 	Role Role `protobuf:"varint,4,opt,name=role,proto3,enum=ringlet.ecs.v1.Role" json:"role,omitempty"`
-	// From where.
+	// Address of the client.
 	Address string `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`
-	// What was asked for, e.g. "command start".
+	// The request, e.g. "command start".
 	Action string `protobuf:"bytes,6,opt,name=action,proto3" json:"action,omitempty"`
 	// It was obeyed.
 	Allowed bool `protobuf:"varint,7,opt,name=allowed,proto3" json:"allowed,omitempty"`
-	// What was answered: "ok" or the error.
+	// The answer: "ok" or the error.
 	Answer string `protobuf:"bytes,8,opt,name=answer,proto3" json:"answer,omitempty"`
-	// What a command was asked with, in one line; what looks like a secret is masked.
+	// Arguments of a command, in one line; values that look like secrets are masked.
 	Arguments     string `protobuf:"bytes,9,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

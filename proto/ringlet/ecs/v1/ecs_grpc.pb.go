@@ -49,17 +49,17 @@ const (
 type RunControlClient interface {
 	// GetStatus reads the state of every component, as a tree. Viewer.
 	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*PartitionStatus, error)
-	// DescribeFSM tells the states, the commands with their typed arguments, and which command is allowed where. Viewer.
+	// DescribeFSM describes the states, the commands with their typed arguments, and which states allow each. Viewer.
 	DescribeFSM(ctx context.Context, in *DescribeFSMRequest, opts ...grpc.CallOption) (*FSM, error)
-	// Plan tells who would do what if the command were given now, and which precondition fails. Nothing is done. Viewer.
+	// Plan lists what each component would do if the command were given now, or why it would be refused. Nothing is done. Viewer.
 	Plan(ctx context.Context, in *CommandRequest, opts ...grpc.CallOption) (*PlanResponse, error)
-	// Command gives one command and returns when it has ended, or at once if asked to. Operator; refused while somebody else has control.
+	// Command gives one command and returns when it has ended, or at once if asked to. Operator; refused while another user has control.
 	Command(ctx context.Context, in *CommandRequest, opts ...grpc.CallOption) (*CommandResponse, error)
-	// TakeControl makes the caller the one whose commands are obeyed. Operator; from somebody else only with force, an admin's.
+	// TakeControl gives control to the caller: only its commands are obeyed then. Operator; from another user only by force, as admin.
 	TakeControl(ctx context.Context, in *TakeControlRequest, opts ...grpc.CallOption) (*Owner, error)
 	// ReleaseControl gives control back. Operator.
 	ReleaseControl(ctx context.Context, in *ReleaseControlRequest, opts ...grpc.CallOption) (*Owner, error)
-	// Watch streams what happens: changes of state, alarms, faults, commands, log lines. Viewer.
+	// Watch streams events: changes of state, alarms, faults, commands, log lines. Viewer.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Event], error)
 	// GetSnapshot reads the live figures of the partition. Viewer.
 	GetSnapshot(ctx context.Context, in *GetSnapshotRequest, opts ...grpc.CallOption) (*Snapshot, error)
@@ -71,11 +71,11 @@ type RunControlClient interface {
 	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*Run, error)
 	// CheckConfiguration says whether load would take a configuration, and reads its input for that. Operator.
 	CheckConfiguration(ctx context.Context, in *CheckConfigurationRequest, opts ...grpc.CallOption) (*CheckConfigurationResponse, error)
-	// ListAudit lists who asked for what and what was answered, newest first. Admin.
+	// ListAudit lists users' requests and their answers, newest first. Admin.
 	ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error)
-	// Tap streams a sample of the built events of all builder units, run after run, until the caller leaves. Viewer.
+	// Tap streams a sample of the built events of all builder units, run after run, until the caller ends the stream. Viewer.
 	Tap(ctx context.Context, in *v1.Selection, opts ...grpc.CallOption) (grpc.ServerStreamingClient[v1.Samples], error)
-	// Sample streams counters of a node, read every so often, until there are enough samples or the run is over. Viewer.
+	// Sample streams samples of a node's counters, until it has sent all that were asked for or the run is over. Viewer.
 	Sample(ctx context.Context, in *v11.Question, opts ...grpc.CallOption) (grpc.ServerStreamingClient[v11.Samples], error)
 }
 
@@ -282,17 +282,17 @@ type RunControl_SampleClient = grpc.ServerStreamingClient[v11.Samples]
 type RunControlServer interface {
 	// GetStatus reads the state of every component, as a tree. Viewer.
 	GetStatus(context.Context, *GetStatusRequest) (*PartitionStatus, error)
-	// DescribeFSM tells the states, the commands with their typed arguments, and which command is allowed where. Viewer.
+	// DescribeFSM describes the states, the commands with their typed arguments, and which states allow each. Viewer.
 	DescribeFSM(context.Context, *DescribeFSMRequest) (*FSM, error)
-	// Plan tells who would do what if the command were given now, and which precondition fails. Nothing is done. Viewer.
+	// Plan lists what each component would do if the command were given now, or why it would be refused. Nothing is done. Viewer.
 	Plan(context.Context, *CommandRequest) (*PlanResponse, error)
-	// Command gives one command and returns when it has ended, or at once if asked to. Operator; refused while somebody else has control.
+	// Command gives one command and returns when it has ended, or at once if asked to. Operator; refused while another user has control.
 	Command(context.Context, *CommandRequest) (*CommandResponse, error)
-	// TakeControl makes the caller the one whose commands are obeyed. Operator; from somebody else only with force, an admin's.
+	// TakeControl gives control to the caller: only its commands are obeyed then. Operator; from another user only by force, as admin.
 	TakeControl(context.Context, *TakeControlRequest) (*Owner, error)
 	// ReleaseControl gives control back. Operator.
 	ReleaseControl(context.Context, *ReleaseControlRequest) (*Owner, error)
-	// Watch streams what happens: changes of state, alarms, faults, commands, log lines. Viewer.
+	// Watch streams events: changes of state, alarms, faults, commands, log lines. Viewer.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[Event]) error
 	// GetSnapshot reads the live figures of the partition. Viewer.
 	GetSnapshot(context.Context, *GetSnapshotRequest) (*Snapshot, error)
@@ -304,11 +304,11 @@ type RunControlServer interface {
 	GetRun(context.Context, *GetRunRequest) (*Run, error)
 	// CheckConfiguration says whether load would take a configuration, and reads its input for that. Operator.
 	CheckConfiguration(context.Context, *CheckConfigurationRequest) (*CheckConfigurationResponse, error)
-	// ListAudit lists who asked for what and what was answered, newest first. Admin.
+	// ListAudit lists users' requests and their answers, newest first. Admin.
 	ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error)
-	// Tap streams a sample of the built events of all builder units, run after run, until the caller leaves. Viewer.
+	// Tap streams a sample of the built events of all builder units, run after run, until the caller ends the stream. Viewer.
 	Tap(*v1.Selection, grpc.ServerStreamingServer[v1.Samples]) error
-	// Sample streams counters of a node, read every so often, until there are enough samples or the run is over. Viewer.
+	// Sample streams samples of a node's counters, until it has sent all that were asked for or the run is over. Viewer.
 	Sample(*v11.Question, grpc.ServerStreamingServer[v11.Samples]) error
 	mustEmbedUnimplementedRunControlServer()
 }

@@ -29,7 +29,7 @@ const (
 type Command int32
 
 const (
-	// Not told; refused.
+	// Not set; refused.
 	Command_COMMAND_UNSPECIFIED Command = 0
 	// Offline to NotReady.
 	Command_COMMAND_LOAD Command = 1
@@ -277,7 +277,7 @@ type CommandRequest struct {
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// What to do.
 	Command Command `protobuf:"varint,2,opt,name=command,proto3,enum=ringlet.node.v1.Command" json:"command,omitempty"`
-	// Number of the run. A stop that names one is refused by a node that has been told of another since; 0: it stops what there is.
+	// Number of the run. A node refuses a stop of another run than its present one; 0: it stops any run.
 	Run uint32 `protobuf:"varint,3,opt,name=run,proto3" json:"run,omitempty"`
 	// YAML of the frozen configuration; with configure.
 	Configuration []byte `protobuf:"bytes,4,opt,name=configuration,proto3" json:"configuration,omitempty"`
@@ -285,22 +285,22 @@ type CommandRequest struct {
 	View *View `protobuf:"bytes,5,opt,name=view,proto3" json:"view,omitempty"`
 	// Address of the scheduler's service, host:port; with configure and start.
 	TagnetAddress string `protobuf:"bytes,6,opt,name=tagnet_address,json=tagnetAddress,proto3" json:"tagnet_address,omitempty"`
-	// With stop: the run has failed. The node ends its units and links at once, and drops the output it has begun.
+	// With stop: the run has failed. The node ends its units and links at once, and drops the output that it has begun.
 	Abandon bool `protobuf:"varint,7,opt,name=abandon,proto3" json:"abandon,omitempty"`
-	// Name in whose certificate the scheduler answers; with configure and start. Empty: the control itself has it, and its loss is
-	// the scheduler's.
+	// Name in whose certificate the scheduler answers; with configure and start. Empty: the control itself has it, so that
+	// the loss of the control is that of the scheduler.
 	TagnetName string `protobuf:"bytes,8,opt,name=tagnet_name,json=tagnetName,proto3" json:"tagnet_name,omitempty"`
-	// The node comes back in a run that goes on: its process takes the place of one that the others had links to; with
+	// The node is readmitted to a run that goes on: its process takes the place of one to which the others had links; with
 	// configure and start.
 	Back bool `protobuf:"varint,9,opt,name=back,proto3" json:"back,omitempty"`
-	// Ranks that are lost to that run: there is nothing to link to; with configure.
+	// Ranks that are lost to that run, to which the node makes no links; with configure.
 	Without []uint32 `protobuf:"varint,10,rep,packed,name=without,proto3" json:"without,omitempty"`
-	// Which command this is of those that the control has given: the number grows. A node refuses one that comes after a newer
-	// one of the same control, as from a connection that a cut has held up. 0: it is obeyed whenever it comes.
+	// Sequence number of the control's commands: it grows. A node refuses a command that comes after a newer one of the same
+	// control, for example from a connection that was cut off for a while. 0: it is never refused for that.
 	Order uint64 `protobuf:"varint,12,opt,name=order,proto3" json:"order,omitempty"`
-	// Key of the run, 16 bytes drawn at random: what is recorded carries it; with start.
+	// Key of the run, 16 bytes drawn at random, which is in all files of the run; with start.
 	RunKey []byte `protobuf:"bytes,50,opt,name=run_key,json=runKey,proto3" json:"run_key,omitempty"`
-	// Term of the control that commands. A node refuses a term lower than the highest that it has heard.
+	// Term of the control that commands. A node refuses a term lower than the highest that it has seen.
 	Term          *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -432,7 +432,7 @@ type Term struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A number that grows with each start of a control.
 	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	// Which process has it, in words for people.
+	// The process that has it, in words.
 	Holder        string `protobuf:"bytes,2,opt,name=holder,proto3" json:"holder,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -482,10 +482,10 @@ func (x *Term) GetHolder() string {
 	return ""
 }
 
-// CommandResponse tells how the transition ended.
+// CommandResponse is the state after the transition.
 type CommandResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where the node stands.
+	// The node's state.
 	Status        *Status `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -528,7 +528,7 @@ func (x *CommandResponse) GetStatus() *Status {
 	return nil
 }
 
-// Status is the place of a component in its state machine.
+// Status is the state of a component's state machine.
 type Status struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// State, e.g. "Running"; the last one reached while in between.
@@ -539,7 +539,7 @@ type Status struct {
 	Degraded bool `protobuf:"varint,3,opt,name=degraded,proto3" json:"degraded,omitempty"`
 	// Why it is in Error, degraded or parked; absent otherwise.
 	Cause *Cause `protobuf:"bytes,4,opt,name=cause,proto3" json:"cause,omitempty"`
-	// It was sound when a fault elsewhere, which the cause tells, took its links or its scheduler: it is Ready, and must be configured
+	// A fault elsewhere, which is the cause, took its links or its scheduler, while it was sound: it is Ready, and must be configured
 	// again before the next start.
 	Parked        bool `protobuf:"varint,5,opt,name=parked,proto3" json:"parked,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -618,15 +618,15 @@ type Cause struct {
 	Component string `protobuf:"bytes,1,opt,name=component,proto3" json:"component,omitempty"`
 	// What happened, one sentence.
 	What string `protobuf:"bytes,2,opt,name=what,proto3" json:"what,omitempty"`
-	// What it was seen by: a file and offset, a peer, a counter.
+	// The observation that shows it: a file and offset, a peer, a counter.
 	Evidence string `protobuf:"bytes,3,opt,name=evidence,proto3" json:"evidence,omitempty"`
 	// Stable word a caller may branch on, e.g. "slot_too_small".
 	Code string `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"`
-	// The part that failed, as in ringlet.ecs.v1.Cause; empty where it is no fault of a part.
+	// The part that failed, as in ringlet.ecs.v1.Cause; empty if it is no fault of a part.
 	Part string `protobuf:"bytes,5,opt,name=part,proto3" json:"part,omitempty"`
-	// When it came to be, by the node's clock, in µs since the Unix epoch; 0 where that is not told.
+	// When it happened, by the node's clock, in µs since the Unix epoch; 0: not known.
 	AtUs int64 `protobuf:"varint,6,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
-	// What kind of trouble that part has, a stable word by which advice is chosen; empty where no kind is known.
+	// The kind of trouble of that part, a stable word by which the control chooses its advice; empty: not known.
 	Trouble       string `protobuf:"bytes,70,opt,name=trouble,proto3" json:"trouble,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -718,7 +718,7 @@ type WatchRequest struct {
 	IntervalMs uint32 `protobuf:"varint,1,opt,name=interval_ms,json=intervalMs,proto3" json:"interval_ms,omitempty"`
 	// How many of the last steps of the readout unit come with each report, at most; a node keeps at least 64.
 	Timeline uint32 `protobuf:"varint,20,opt,name=timeline,proto3" json:"timeline,omitempty"`
-	// Term of the control that asks. The stream ends when a control with a higher one is heard.
+	// Term of the calling control. The stream ends when the node gets a call with a higher term.
 	Term          *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -778,12 +778,12 @@ func (x *WatchRequest) GetTerm() *Term {
 // ReportRequest asks for one report.
 type ReportRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The control has heard that the node was told to end, and ends the run for it in good order: the node is to wait,
-	// for as long as the control speaks to it. From anybody else it means nothing.
+	// The control knows that the node was told to end, and ends the run in good order: the node waits for that end, for as
+	// long as the control calls it. Without effect from other callers.
 	LetGo bool `protobuf:"varint,70,opt,name=let_go,json=letGo,proto3" json:"let_go,omitempty"`
-	// The control has all that it wants to know of the run that is over, files too: a node that was told to end may end.
+	// The control has all reports and files of the run that is over: a node that was told to end may end.
 	Done bool `protobuf:"varint,71,opt,name=done,proto3" json:"done,omitempty"`
-	// Term of the control that asks.
+	// Term of the calling control.
 	Term          *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -840,14 +840,14 @@ func (x *ReportRequest) GetTerm() *Term {
 	return nil
 }
 
-// Report is everything a node tells of itself. Counters are cumulative since start.
+// Report is a node's report on itself. Counters are cumulative since start.
 type Report struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the node.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Number of the run the figures belong to.
 	Run uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
-	// Where the node stands.
+	// The node's state.
 	Status *Status `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	// Counters by name.
 	Counters map[string]uint64 `protobuf:"bytes,4,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
@@ -859,8 +859,8 @@ type Report struct {
 	MaxRssBytes uint64 `protobuf:"varint,7,opt,name=max_rss_bytes,json=maxRssBytes,proto3" json:"max_rss_bytes,omitempty"`
 	// The run is over for this node: the figures will not change any more.
 	Final bool `protobuf:"varint,8,opt,name=final,proto3" json:"final,omitempty"`
-	// The last steps of its readout unit, oldest first: in the final report as many as the configuration asks for, in one that is
-	// watched as many as the watcher does.
+	// The last steps of its readout unit, oldest first: in the final report as many as the configuration asks for, in a
+	// watched one as many as the watcher asks for.
 	Timeline []*Step `protobuf:"bytes,9,rep,name=timeline,proto3" json:"timeline,omitempty"`
 	// When the report was made, by the node's clock, in µs since the Unix epoch.
 	AtUs int64 `protobuf:"varint,20,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
@@ -868,7 +868,7 @@ type Report struct {
 	Links []*Link `protobuf:"bytes,21,rep,name=links,proto3" json:"links,omitempty"`
 	// Version of its program.
 	Version string `protobuf:"bytes,22,opt,name=version,proto3" json:"version,omitempty"`
-	// What the machine gives the process.
+	// The machine's resources for the process.
 	Machine *Machine `protobuf:"bytes,23,opt,name=machine,proto3" json:"machine,omitempty"`
 	// Number of the view it is configured for, or was when its last run ended; 0 if it has not been.
 	View uint64 `protobuf:"varint,30,opt,name=view,proto3" json:"view,omitempty"`
@@ -878,33 +878,33 @@ type Report struct {
 	ConfigurationHash string `protobuf:"bytes,32,opt,name=configuration_hash,json=configurationHash,proto3" json:"configuration_hash,omitempty"`
 	// When the run began here, in µs since the Unix epoch; 0 if none did.
 	StartedAtUs int64 `protobuf:"varint,33,opt,name=started_at_us,json=startedAtUs,proto3" json:"started_at_us,omitempty"`
-	// Who has the scheduler of the run: the name and the address that it was sent. An empty name is the control.
+	// Name of the scheduler's process, as the control sent it; empty: the control.
 	TagnetName string `protobuf:"bytes,34,opt,name=tagnet_name,json=tagnetName,proto3" json:"tagnet_name,omitempty"`
-	// Its address, host:port.
+	// Address of the scheduler, as the control sent it, host:port.
 	TagnetAddress string `protobuf:"bytes,35,opt,name=tagnet_address,json=tagnetAddress,proto3" json:"tagnet_address,omitempty"`
-	// Why it ends, or has ended, the run by itself; absent where it has not.
+	// Why it ends, or has ended, the run without the control; absent if it does not.
 	Stopped *Cause `protobuf:"bytes,36,opt,name=stopped,proto3" json:"stopped,omitempty"`
-	// It has been told to end and waits for the run to let it go.
+	// It was told to end, and waits until the control lets it go.
 	Leaving bool `protobuf:"varint,37,opt,name=leaving,proto3" json:"leaving,omitempty"`
 	// In a final report: when the run was over here, by the node's clock, in µs since the Unix epoch.
 	EndedAtUs int64 `protobuf:"varint,38,opt,name=ended_at_us,json=endedAtUs,proto3" json:"ended_at_us,omitempty"`
-	// Key of the run, as it was told.
+	// Key of the run, as the control sent it.
 	RunKey []byte `protobuf:"bytes,50,opt,name=run_key,json=runKey,proto3" json:"run_key,omitempty"`
 	// Nodes to which its link is down, and without which the run goes on.
 	LostPeers []string `protobuf:"bytes,40,rep,name=lost_peers,json=lostPeers,proto3" json:"lost_peers,omitempty"`
-	// What readout units that were gone are missing in, of what its builder unit has built, by readout unit; those that miss nothing
-	// are left out.
+	// MEPs that its builder unit has built without the fragments of a readout unit that was gone, by readout unit; readout units
+	// without such MEPs are left out.
 	Missing []*Missing `protobuf:"bytes,41,rep,name=missing,proto3" json:"missing,omitempty"`
-	// Readout units whose data do not fit, as its builder unit has found, and without which the run goes on: the first fault of each.
+	// Readout units whose data its builder unit has found bad, and without which the run goes on: the first fault of each.
 	BadPeers []*Cause `protobuf:"bytes,42,rep,name=bad_peers,json=badPeers,proto3" json:"bad_peers,omitempty"`
-	// Highest term of a control that the node has heard since its process began; absent if none.
+	// Highest term of a control that the node has seen since its process began; absent if none.
 	Term *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
-	// When it first heard it, by its clock, in µs since the Unix epoch.
+	// When it first saw that term, by its clock, in µs since the Unix epoch.
 	TermSinceUs int64 `protobuf:"varint,61,opt,name=term_since_us,json=termSinceUs,proto3" json:"term_since_us,omitempty"`
-	// Why something of a live source of its readout unit was not taken, the latest of each kind.
+	// Why fragments of live sources of its readout unit were refused or thrown away: the latest reason of each kind.
 	Reasons []*Reason `protobuf:"bytes,70,rep,name=reasons,proto3" json:"reasons,omitempty"`
-	// Front-ends of the live sources of its readout unit, by the ids of the sources: who is attached, or was last, with the name
-	// that it gave and where it is. Sources that none came to, and those whose carrier does not know, are left out.
+	// Front-ends of the live sources of its readout unit, by the ids of the sources: the one that is attached, or was last, with
+	// the name that it gave and its address. Sources without a front-end so far, and those whose feed does not know it, are left out.
 	Frontends     map[uint32]string `protobuf:"bytes,71,rep,name=frontends,proto3" json:"frontends,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1150,12 +1150,12 @@ func (x *Report) GetFrontends() map[uint32]string {
 	return nil
 }
 
-// Reason is why something of a live source was not taken.
+// Reason is why a fragment of a live source was not used.
 type Reason struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the source.
 	Source uint32 `protobuf:"varint,1,opt,name=source,proto3" json:"source,omitempty"`
-	// The counter that it is of: refused, by the carrier; thrown, by its number.
+	// The counter that counts it: refused, by the feed; thrown, for its number.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// A sentence, without the name of the source.
 	Why           string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
@@ -1214,7 +1214,7 @@ func (x *Reason) GetWhy() string {
 	return ""
 }
 
-// Missing is what a readout unit that was gone is missing in: MEPs that were built with missing fragments for its sources.
+// Missing counts the MEPs that were built without the fragments of a readout unit that was gone.
 type Missing struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Index of the readout unit.
@@ -1296,7 +1296,7 @@ func (x *Missing) GetLastMep() uint64 {
 	return 0
 }
 
-// Link is what has gone over one link of a node since it is configured; bytes_written since start.
+// Link counts the traffic of one link of a node since configure; bytes_written since start.
 type Link struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Rank of the peer in the view.
@@ -1305,13 +1305,13 @@ type Link struct {
 	Peer string `protobuf:"bytes,2,opt,name=peer,proto3" json:"peer,omitempty"`
 	// Bytes of MFPs that this node's readout unit has written to the peer's builder unit.
 	BytesWritten uint64 `protobuf:"varint,3,opt,name=bytes_written,json=bytesWritten,proto3" json:"bytes_written,omitempty"`
-	// Chunks sent, repetitions included.
+	// Chunks sent, with retransmissions.
 	ChunksSent uint64 `protobuf:"varint,4,opt,name=chunks_sent,json=chunksSent,proto3" json:"chunks_sent,omitempty"`
-	// Chunks that were sent again.
+	// Chunks that were retransmitted.
 	ChunksResent uint64 `protobuf:"varint,5,opt,name=chunks_resent,json=chunksResent,proto3" json:"chunks_resent,omitempty"`
-	// Chunks of the peer that were put in their place.
+	// Chunks of the peer that were placed.
 	ChunksPlaced uint64 `protobuf:"varint,6,opt,name=chunks_placed,json=chunksPlaced,proto3" json:"chunks_placed,omitempty"`
-	// Chunks of the peer that had been here before.
+	// Chunks of the peer that had arrived before.
 	ChunksDuplicate uint64 `protobuf:"varint,7,opt,name=chunks_duplicate,json=chunksDuplicate,proto3" json:"chunks_duplicate,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1396,7 +1396,7 @@ func (x *Link) GetChunksDuplicate() uint64 {
 	return 0
 }
 
-// Machine is what a node process has of its machine. 0 stands for what could not be found out.
+// Machine is the resources of a node process. 0: not known.
 type Machine struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Processors that the process may use at a time.
@@ -1405,9 +1405,9 @@ type Machine struct {
 	RssBytes uint64 `protobuf:"varint,2,opt,name=rss_bytes,json=rssBytes,proto3" json:"rss_bytes,omitempty"`
 	// Memory that the process may use, in bytes: the machine's, or less where it is limited.
 	MemoryBytes uint64 `protobuf:"varint,3,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	// Size of the file system that the output goes to, in bytes; told where there is an output.
+	// Size of the file system that the output goes to, in bytes; 0 without an output.
 	DiskBytes uint64 `protobuf:"varint,4,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"`
-	// What is free of it.
+	// Free bytes in it.
 	DiskFreeBytes uint64 `protobuf:"varint,5,opt,name=disk_free_bytes,json=diskFreeBytes,proto3" json:"disk_free_bytes,omitempty"`
 	// Size of /dev/shm, in bytes.
 	ShmBytes uint64 `protobuf:"varint,6,opt,name=shm_bytes,json=shmBytes,proto3" json:"shm_bytes,omitempty"`
@@ -1514,11 +1514,11 @@ func (x *Machine) GetProcess() uint32 {
 	return 0
 }
 
-// Step is one transfer of a readout unit in time, or a phase in which it had nothing to send. Times are µs since the Unix epoch by
-// the node's clock; 0 stands for what did not happen any more.
+// Step is one transfer of a readout unit, or a phase in which it had nothing to send, with its times. Times are µs since the Unix epoch by
+// the node's clock; 0: it did not happen.
 type Step struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Number of the phase; 0 where there are no phases.
+	// Number of the phase; 0 without phases.
 	Phase uint64 `protobuf:"varint,1,opt,name=phase,proto3" json:"phase,omitempty"`
 	// Index of the builder unit, -1 if there was nothing to send.
 	Builder int32 `protobuf:"zigzag32,2,opt,name=builder,proto3" json:"builder,omitempty"`
@@ -1716,7 +1716,7 @@ func (x *ProfileResponse) GetData() []byte {
 	return nil
 }
 
-// CheckOutputRequest asks about what a configuration would use of a host.
+// CheckOutputRequest asks whether a host allows what a configuration uses.
 type CheckOutputRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// YAML of the configuration.
@@ -1725,7 +1725,7 @@ type CheckOutputRequest struct {
 	Run uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
 	// The units that the node would have.
 	Seat *Member `protobuf:"bytes,3,opt,name=seat,proto3" json:"seat,omitempty"`
-	// Term of the control that asks.
+	// Term of the calling control.
 	Term          *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1789,14 +1789,14 @@ func (x *CheckOutputRequest) GetTerm() *Term {
 	return nil
 }
 
-// CheckOutputResponse tells.
+// CheckOutputResponse is the result.
 type CheckOutputResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Why an output cannot be written, or something may not be used, a sentence; empty if all is well.
+	// Why an output cannot be written, or a resource of the host not be used, a sentence; empty if all is well.
 	Problem string `protobuf:"bytes,1,opt,name=problem,proto3" json:"problem,omitempty"`
 	// The highest number of a run that is recorded there; 0: none.
 	LastRun uint32 `protobuf:"varint,2,opt,name=last_run,json=lastRun,proto3" json:"last_run,omitempty"`
-	// That there is room for less than a segment, a sentence; empty if there is more.
+	// A sentence if there is room for less than a segment; else empty.
 	Warning       string `protobuf:"bytes,3,opt,name=warning,proto3" json:"warning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1853,7 +1853,7 @@ func (x *CheckOutputResponse) GetWarning() string {
 	return ""
 }
 
-// RecordedRequest asks what is recorded of a run.
+// RecordedRequest asks for the recorded files of a run.
 type RecordedRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// YAML of the configuration of the run.
@@ -1862,9 +1862,9 @@ type RecordedRequest struct {
 	Run uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
 	// Key of the run.
 	RunKey []byte `protobuf:"bytes,3,opt,name=run_key,json=runKey,proto3" json:"run_key,omitempty"`
-	// Tell the directory only, as soon as this node writes there no more.
+	// Return the directory only, as soon as this node has closed its files there.
 	DirectoryOnly bool `protobuf:"varint,4,opt,name=directory_only,json=directoryOnly,proto3" json:"directory_only,omitempty"`
-	// Term of the control that asks.
+	// Term of the calling control.
 	Term          *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1935,22 +1935,22 @@ func (x *RecordedRequest) GetTerm() *Term {
 	return nil
 }
 
-// RecordedResponse is a piece of what is recorded. The first one has everything but blocks.
+// RecordedResponse is a part of the answer. The first one has all fields; later ones continue set.
 type RecordedResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identifier of the directory, the same on all hosts that share it; empty: there is no directory of that run here.
 	Directory string `protobuf:"bytes,1,opt,name=directory,proto3" json:"directory,omitempty"`
 	// Host of the answering node.
 	Host string `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
-	// Where it is there.
+	// Path of the directory on that host.
 	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
-	// What was recovered, and what is wrong, sentences.
+	// Segments that were recovered, a sentence each.
 	Recovered []string `protobuf:"bytes,4,rep,name=recovered,proto3" json:"recovered,omitempty"`
-	// What is wrong, sentences.
+	// Problems, a sentence each.
 	Problems []string `protobuf:"bytes,5,rep,name=problems,proto3" json:"problems,omitempty"`
-	// What each builder unit has there.
+	// The files of each builder unit.
 	Builders []*RecordedBuilder `protobuf:"bytes,6,rep,name=builders,proto3" json:"builders,omitempty"`
-	// A piece of the set of MEPs that are there, as package recording encodes it.
+	// A part of the set of recorded MEPs, as package recording encodes it.
 	Set           []byte `protobuf:"bytes,7,opt,name=set,proto3" json:"set,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2035,14 +2035,14 @@ func (x *RecordedResponse) GetSet() []byte {
 	return nil
 }
 
-// RecordedBuilder is what a builder unit has recorded.
+// RecordedBuilder counts the recorded files of a builder unit.
 type RecordedBuilder struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its index.
 	Index uint32 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
 	// Its node.
 	Node string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
-	// How far it has come: a word of the manifest.
+	// State of its output: a word of the manifest.
 	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
 	// Closed segments.
 	Segments uint64 `protobuf:"varint,4,opt,name=segments,proto3" json:"segments,omitempty"`
@@ -2135,7 +2135,7 @@ func (x *RecordedBuilder) GetBytes() uint64 {
 	return 0
 }
 
-// ConcludeRequest gives the end of a run.
+// ConcludeRequest gives the verdict of a run.
 type ConcludeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// YAML of the configuration of the run.
@@ -2144,9 +2144,9 @@ type ConcludeRequest struct {
 	Run uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
 	// Key of the run.
 	RunKey []byte `protobuf:"bytes,3,opt,name=run_key,json=runKey,proto3" json:"run_key,omitempty"`
-	// JSON of the verdict, as it stands in the manifest.
+	// JSON of the verdict, as in the manifest.
 	Verdict []byte `protobuf:"bytes,4,opt,name=verdict,proto3" json:"verdict,omitempty"`
-	// Term of the control that asks.
+	// Term of the calling control.
 	Term          *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -40,25 +40,25 @@ const (
 //
 // Node is served by every node process.
 type NodeClient interface {
-	// Command asks for one transition of the component state machine and returns when it has ended. The error of one that failed
-	// carries its Cause as a detail.
+	// Command asks for one transition of the component state machine and returns when it has ended. If it failed, the error has
+	// its Cause as a detail.
 	Command(ctx context.Context, in *CommandRequest, opts ...grpc.CallOption) (*CommandResponse, error)
-	// Watch streams a report at once, then at the interval and at every change of state, until the caller leaves.
+	// Watch streams a report at once, then at the interval and at every change of state, until the caller ends the stream.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Report], error)
 	// Report reads one report: after Stop it is the final one.
 	Report(ctx context.Context, in *ReportRequest, opts ...grpc.CallOption) (*Report, error)
-	// Profile takes a profile of the process. The control alone may ask.
+	// Profile takes a profile of the process. Only the control may call it.
 	Profile(ctx context.Context, in *ProfileRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ProfileResponse], error)
-	// CheckOutput says whether the output of a configuration can be written on this host now. It changes nothing. The control alone
-	// may ask, as for the calls below.
+	// CheckOutput says whether the output of a configuration can be written on this host now. It changes nothing. Only the
+	// control may call it, and the calls below.
 	CheckOutput(ctx context.Context, in *CheckOutputRequest, opts ...grpc.CallOption) (*CheckOutputResponse, error)
-	// Recorded reads what a run has left in the output directory on this host, after what dead processes left there was recovered.
+	// Recorded reads the files of a run in the output directory on this host, after it has recovered segments of killed processes.
 	Recorded(ctx context.Context, in *RecordedRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RecordedResponse], error)
-	// Conclude writes the end of a run into the manifest of its directory on this host.
+	// Conclude writes the verdict of a run into the manifest of its directory on this host.
 	Conclude(ctx context.Context, in *ConcludeRequest, opts ...grpc.CallOption) (*ConcludeResponse, error)
-	// Tap streams a sample of the events that the node builds, run after run, until the caller leaves.
+	// Tap streams a sample of the events that the node builds, run after run, until the caller ends the stream.
 	Tap(ctx context.Context, in *TapRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[v1.Samples], error)
-	// Sample streams counters, read every so often, until there are enough samples or the run is over.
+	// Sample streams samples of counters, read at an interval, until it has sent all that were asked for or the run is over.
 	Sample(ctx context.Context, in *v11.Question, opts ...grpc.CallOption) (grpc.ServerStreamingClient[v11.Samples], error)
 }
 
@@ -211,25 +211,25 @@ type Node_SampleClient = grpc.ServerStreamingClient[v11.Samples]
 //
 // Node is served by every node process.
 type NodeServer interface {
-	// Command asks for one transition of the component state machine and returns when it has ended. The error of one that failed
-	// carries its Cause as a detail.
+	// Command asks for one transition of the component state machine and returns when it has ended. If it failed, the error has
+	// its Cause as a detail.
 	Command(context.Context, *CommandRequest) (*CommandResponse, error)
-	// Watch streams a report at once, then at the interval and at every change of state, until the caller leaves.
+	// Watch streams a report at once, then at the interval and at every change of state, until the caller ends the stream.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[Report]) error
 	// Report reads one report: after Stop it is the final one.
 	Report(context.Context, *ReportRequest) (*Report, error)
-	// Profile takes a profile of the process. The control alone may ask.
+	// Profile takes a profile of the process. Only the control may call it.
 	Profile(*ProfileRequest, grpc.ServerStreamingServer[ProfileResponse]) error
-	// CheckOutput says whether the output of a configuration can be written on this host now. It changes nothing. The control alone
-	// may ask, as for the calls below.
+	// CheckOutput says whether the output of a configuration can be written on this host now. It changes nothing. Only the
+	// control may call it, and the calls below.
 	CheckOutput(context.Context, *CheckOutputRequest) (*CheckOutputResponse, error)
-	// Recorded reads what a run has left in the output directory on this host, after what dead processes left there was recovered.
+	// Recorded reads the files of a run in the output directory on this host, after it has recovered segments of killed processes.
 	Recorded(*RecordedRequest, grpc.ServerStreamingServer[RecordedResponse]) error
-	// Conclude writes the end of a run into the manifest of its directory on this host.
+	// Conclude writes the verdict of a run into the manifest of its directory on this host.
 	Conclude(context.Context, *ConcludeRequest) (*ConcludeResponse, error)
-	// Tap streams a sample of the events that the node builds, run after run, until the caller leaves.
+	// Tap streams a sample of the events that the node builds, run after run, until the caller ends the stream.
 	Tap(*TapRequest, grpc.ServerStreamingServer[v1.Samples]) error
-	// Sample streams counters, read every so often, until there are enough samples or the run is over.
+	// Sample streams samples of counters, read at an interval, until it has sent all that were asked for or the run is over.
 	Sample(*v11.Question, grpc.ServerStreamingServer[v11.Samples]) error
 	mustEmbedUnimplementedNodeServer()
 }

@@ -23,18 +23,18 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Question says what is sampled.
+// Question selects the counters and the times of samples.
 type Question struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Node that is asked; a node that is asked does not look at it.
+	// The node, for the run control; a node ignores it.
 	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	// Names of counters, as reports have them, and segment.bytes. None: traffic, repetitions and stalls of the links, and segment.bytes.
 	Counters []string `protobuf:"bytes,2,rep,name=counters,proto3" json:"counters,omitempty"`
 	// Time between two samples, in µs, from 1000 to 10000000; 0: 1000.
 	IntervalUs uint32 `protobuf:"varint,3,opt,name=interval_us,json=intervalUs,proto3" json:"interval_us,omitempty"`
-	// End after so many, up to 2048; 0: go on until the run is over.
+	// Number of samples, up to 2048; 0: until the run is over.
 	Samples uint32 `protobuf:"varint,4,opt,name=samples,proto3" json:"samples,omitempty"`
-	// A column for each link and each segment, and not for their sums.
+	// A column for each link and each segment, in place of their sums.
 	Each          bool `protobuf:"varint,5,opt,name=each,proto3" json:"each,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -110,7 +110,7 @@ type Column struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The counter, e.g. "link.bytes_sent".
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Peer whose link, or segment whose bytes it is; empty: all of them.
+	// The peer of the link, or the segment; empty: the sum of all.
 	Of string `protobuf:"bytes,2,opt,name=of,proto3" json:"of,omitempty"`
 	// Unit: "bytes", "µs" or empty.
 	Unit string `protobuf:"bytes,3,opt,name=unit,proto3" json:"unit,omitempty"`
@@ -187,19 +187,19 @@ func (x *Column) GetSlow() bool {
 	return false
 }
 
-// Samples are some that were not sent before.
+// Samples are the samples since the last message.
 type Samples struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the columns are; in the first message alone.
+	// The columns; in the first message only.
 	Columns []*Column `protobuf:"bytes,1,rep,name=columns,proto3" json:"columns,omitempty"`
 	// When each sample was read, by the node's clock, in µs since the Unix epoch.
 	AtUs []int64 `protobuf:"varint,2,rep,packed,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
 	// Values of the first sample, a column each, then those of the next one. Counters begin when the links were made; segment.bytes
-	// begins with the first sample that anybody takes.
+	// begins with the first sample that any client takes.
 	Values []uint64 `protobuf:"varint,3,rep,packed,name=values,proto3" json:"values,omitempty"`
-	// Samples in all that were thrown away, since their reader was slow and 2048 are kept.
+	// All samples so far that were dropped, since the client was slow and 2048 are kept.
 	Missed uint64 `protobuf:"varint,4,opt,name=missed,proto3" json:"missed,omitempty"`
-	// Samples in all that were not taken, since the node was busy when they were due.
+	// All samples so far that were not taken, since the node was busy when they were due.
 	Late uint64 `protobuf:"varint,5,opt,name=late,proto3" json:"late,omitempty"`
 	// Number of the run.
 	Run           uint32 `protobuf:"varint,6,opt,name=run,proto3" json:"run,omitempty"`
