@@ -263,7 +263,8 @@ func (s *Session) unloadPartition(ctx context.Context, ours bool) error {
 			continue
 		case c == fsm.Stop && !ours:
 			return &Error{Command: doScan, ExitCode: exitPrecondition,
-				Why: fmt.Sprintf("the partition is in %v, run %d: a scan does not stop a run of others; stop it first", state, st.GetRun())}
+				Why: fmt.Sprintf("the partition is in %v, run %d: a scan does not stop a run of others; stop it first",
+					state, st.GetRun())}
 		}
 		if _, err := s.client.Command(ctx, &ecsv1.CommandRequest{Command: c.String()}); err != nil {
 			return errorOf(c.String(), s.cfg.Address, err)

@@ -433,8 +433,8 @@ func noteEndUnknown(r *ecsv1.Run, missing []string) {
 	if r.GetCause() != nil {
 		return // the first cause stays
 	}
-	r.Cause = unseenEndCause("the run was over when the control came back, and how it ended cannot be reported any more by " +
-		strings.Join(missing, ", "))
+	r.Cause = unseenEndCause("the run was over when the control came back, and how it ended cannot be reported any " +
+		"more by " + strings.Join(missing, ", "))
 }
 
 // closeAbandoned closes the record of a run of which nothing more can be known. A run that had begun and that no fault

@@ -174,7 +174,8 @@ func stallCause(reg *core.Registers, unended []string) fault.Fault {
 	f := fault.Fault{Evidence: "seen by the scheduler"}
 	if reg.GetInFlight() == 0 && reg.GetTags().GetNow() == 0 && len(unended) > 0 {
 		f.Component, f.Subsystem = strings.Join(unended, ", "), "input"
-		f.What = fmt.Sprintf("the readout unit has not told the scheduler for %v where its data end, while the run was to end",
+		f.What = fmt.Sprintf("the readout unit has not told the scheduler for %v where its data end, while the "+
+			"run was to end",
 			drainStallTimeout)
 		return f
 	}
