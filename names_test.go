@@ -91,7 +91,7 @@ var goneWords = map[string]string{
 // of its own trade.
 var fineWords = map[string][]string{
 	"halves":   {"recording", "transport/quic"},                              // of a block; of a packet that went in two
-	"echo":     {"sim", "lab/bench"},                                         // SCI's packets that confirm; an echo service over UDP
+	"echo":     {"sim", "lab/bench"},                                         // packets of SCI; a service
 	"echoes":   {"sim"},                                                      // the same
 	"lane":     {"event", "internal/crc32c", "internal/assembly"},            // of a sum that is computed in lanes
 	"lanes":    {"event", "internal/crc32c", "internal/assembly"},            // the same

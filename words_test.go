@@ -34,7 +34,8 @@ func TestDocumentsAreShort(t *testing.T) {
 	}
 	for prefix, most := range wordLimits {
 		if n := words[prefix]; n == 0 || n > most {
-			t.Errorf("%s has %d words, and at most %d are allowed: replace text, or raise the limit with a reason", prefix, n, most)
+			t.Errorf("%s has %d words, and at most %d are allowed: replace text, or raise the limit with a reason", prefix, n,
+				most)
 		}
 	}
 	if notes > maxNotes {
@@ -59,7 +60,8 @@ func isIdentifier(word string) bool {
 func codeWords(t *testing.T) map[string]bool {
 	t.Helper()
 	words := map[string]bool{}
-	for _, suffix := range []string{".go", ".proto", ".c", ".h", ".py", ".js", ".ts", ".yaml", ".yml", ".s", ".sh", ".json",
+	for _, suffix := range []string{".go", ".proto", ".c", ".h", ".py", ".js", ".ts", ".yaml", ".yml", ".s", ".sh",
+		".json",
 		".html", ".css", ".mod", "Makefile"} {
 		for _, file := range files(t, suffix) {
 			for w := range bytes.FieldsFuncSeq(read(t, file), func(r rune) bool {

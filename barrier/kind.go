@@ -6,13 +6,13 @@ import "ringlet/internal/registry"
 type Kind uint8
 
 const (
-	// None: no rank waits. It is the zero value.
+	// None means: no rank waits. It is the zero value.
 	None Kind = iota
-	// Central: every rank arrives at rank 0.
+	// Central means: every rank arrives at rank 0.
 	Central
-	// Tournament: every rank arrives at the winner of its pair.
+	// Tournament means: every rank arrives at the winner of its pair.
 	Tournament
-	// Dissemination: every rank learns from every other one, directly or through others.
+	// Dissemination means: every rank learns from every other one, directly or through others.
 	Dissemination
 )
 

@@ -6,7 +6,8 @@
 // MEPs and hands them to a sink (builderunit/sink).
 //
 // Pull says how many parts the unit requests at a time, which readout unit it asks first, and whether it needs all
-// parts: with pull, the builder unit decides when a readout unit may send (TagNet-farm §II.G; docs/design/021-disciplines.md).
+// parts: with pull, the builder unit decides when a readout unit may send (TagNet-farm §II.G;
+// docs/design/021-disciplines.md).
 //
 // With pre-granted windows each readout unit has a fixed window in every slot, and the Assembler only counts parts,
 // many at a time (docs/design/009-units.md).

@@ -230,7 +230,7 @@ func (p *peer) onQueueSpace() {
 
 // causeOfWrite returns why a link write was refused.
 func causeOfWrite(err error) Cause {
-	r, ok := err.(*link.RefusedError) // the link's own, not wrapped
+	r, ok := err.(*link.RefusedError) //nolint:errorlint // the link's own, not wrapped
 	switch {
 	case !ok:
 		return ErrLinkDown
@@ -381,6 +381,6 @@ func (h *handler) LinkDown(rank int, _ error) {
 
 // isQueueFull reports whether a link's queue was full.
 func isQueueFull(err error) bool {
-	_, full := err.(*transport.FullError) // the link's own, not wrapped
+	_, full := err.(*transport.FullError) //nolint:errorlint // the link's own, not wrapped
 	return full
 }

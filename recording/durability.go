@@ -5,6 +5,7 @@ import "fmt"
 // Durability is what a MEP must survive before it counts as built.
 type Durability int
 
+// The durabilities, from the least to the most.
 const (
 	DurabilityMemory Durability = iota // nothing: it is in the memory of the process that writes it
 	DurabilityFile                     // the death of any process: the kernel has it (write)

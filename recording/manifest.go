@@ -74,6 +74,7 @@ type Builder struct {
 // State is how far a builder unit has come with its output.
 type State string
 
+// The states of an output.
 const (
 	StateWriting   State = "writing"   // also: a killed process left it so, and no Recover has run since
 	StateFinished  State = "finished"  // everything it built is in closed segments

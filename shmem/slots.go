@@ -10,13 +10,13 @@ import (
 type SlotState uint32
 
 const (
-	// SlotFree: the builder unit owns it and may offer it.
+	// SlotFree means: the builder unit owns it and may offer it.
 	SlotFree SlotState = iota
-	// SlotOffered: the scheduler owns it; it is on TagNet's list of free slots, or has a token.
+	// SlotOffered means: the scheduler owns it; it is on TagNet's list of free slots, or has a token.
 	SlotOffered
-	// SlotFilling: the readout units own it; grants to its bytes are live.
+	// SlotFilling means: the readout units own it; grants to its bytes are live.
 	SlotFilling
-	// SlotBuilt: the consumer owns it; it holds a complete MEP.
+	// SlotBuilt means: the consumer owns it; it holds a complete MEP.
 	SlotBuilt
 
 	numSlotStates

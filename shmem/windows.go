@@ -75,19 +75,20 @@ type Ref struct {
 type Violation uint8
 
 const (
-	// NoWindow: the window does not exist or was never granted.
+	// NoWindow means: the window does not exist or was never granted.
 	NoWindow Violation = iota + 1
-	// StaleGen: the window was revoked, or has been granted again since.
+	// StaleGen means: the window was revoked, or has been granted again since.
 	StaleGen
-	// WrongPeer: the window was granted to another peer.
+	// WrongPeer means: the window was granted to another peer.
 	WrongPeer
-	// OutOfRange: the bytes do not lie inside the window.
+	// OutOfRange means: the bytes do not lie inside the window.
 	OutOfRange
-	// NoAccess: the window does not allow this kind of access.
+	// NoAccess means: the window does not allow this kind of access.
 	NoAccess
-	// NotShared: the window is in memory that another process cannot map. Only an ImportedTable returns it.
+	// NotShared means: the window is in memory that another process cannot map. Only an ImportedTable returns it.
 	NotShared
-	// BadSegment: the owner's segment cannot be mapped, or does not match its table. Only an ImportedTable returns it.
+	// BadSegment means: the owner's segment cannot be mapped, or does not match its table. Only an ImportedTable returns
+	// it.
 	BadSegment
 
 	violationKinds

@@ -161,7 +161,7 @@ func (m *memoryEngine) write(w link.Write, wait bool) error {
 		return m.wrapError(m.link.Write(w))
 	}
 	err := m.link.TryWrite(w)
-	if err == local.ErrFull { // the caller compares it by identity
+	if err == local.ErrFull { //nolint:errorlint // the caller compares it by identity
 		return &m.fullErr
 	}
 	return m.wrapError(err)

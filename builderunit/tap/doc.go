@@ -1,7 +1,8 @@
 // Package tap shows a sample of the MEPs that a builder unit has built to viewers while the run goes on.
 //
-// It stands for the spy that a data acquisition has beside its output (docs/tap.md, docs/design/026-interfaces.md). Package
-// event/selection decides which events are shown; package tap has the queues between the builder unit and the viewers.
+// It stands for the spy that a data acquisition has beside its output (docs/tap.md, docs/design/026-interfaces.md).
+// Package event/selection decides which events are shown; package tap has the queues between the builder unit and the
+// viewers.
 //
 // # What the caller must do, in order
 //

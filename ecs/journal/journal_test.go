@@ -53,11 +53,13 @@ func TestSince(t *testing.T) {
 		"numbers go on":                 {filled(3, 100, 2), 0, []string{"101 e1", "102 e2"}},
 		"read to the end of an earlier": {filled(3, 100, 2), 100, []string{"101 e1", "102 e2"}},
 		"in the midst of an earlier": {filled(3, 100, 5), 70, []string{
-			"102 event 70 is of an earlier run control; later events of that control are no longer remembered, nor are 2 events of this " +
+			"102 event 70 is of an earlier run control; later events of that control are no longer remembered, " +
+				"nor are 2 events of this " +
 				"one", "103 e3", "104 e4", "105 e5",
 		}},
 		"numbers began anew": {filled(3, 0, 1), 70, []string{
-			"0 event 70 is of an earlier run control; later events of that control are no longer remembered, nor are 0 events of this one",
+			"0 event 70 is of an earlier run control; later events of that control are no longer remembered, " +
+				"nor are 0 events of this one",
 			"1 e1",
 		}},
 	} {

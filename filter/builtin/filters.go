@@ -33,6 +33,7 @@ var Kinds = []filter.Kind{
 // documents expected (2 ms), since the kernel may stop a process that shares its processors for tens of milliseconds.
 const defaultDeadline = 100 * time.Millisecond
 
+// Choice is a filter that was chosen.
 type Choice struct {
 	row      filter.Kind
 	argument string

@@ -144,7 +144,7 @@ type Tick struct {
 	Elsewhere bool    `json:"elsewhere,omitempty"` // published, measured on another machine: its bar is hatched
 }
 
-// Curve, or all bars of a figure of bars.
+// Curve is one curve of a figure, or all bars of a figure of bars.
 type Curve struct {
 	Name   string  `json:"name"`
 	Points []Point `json:"points"` // from left to right

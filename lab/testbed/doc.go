@@ -13,6 +13,6 @@
 // last process that has them ends, however it ends, so nothing is left behind.
 //
 // It promises no speed: all hosts share this machine's processors. Nor is time as fine as on a wire: a port sends at
-// once what it could have sent in the last few milliseconds (docs/design/016-measuring.md). It works on Linux, for root,
-// with iproute2.
+// once what it could have sent in the last few milliseconds (docs/design/016-measuring.md). It works on Linux, for
+// root, with iproute2.
 package testbed

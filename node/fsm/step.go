@@ -353,11 +353,11 @@ func (s State) target() State {
 type Effect uint8
 
 const (
-	// CommandRefused: the command is forbidden in the state.
+	// CommandRefused means: the command is forbidden in the state.
 	CommandRefused Effect = iota
-	// CommandAccepted: the target of the command is reached or under way, so there is nothing to do.
+	// CommandAccepted means: the target of the command is reached or under way, so there is nothing to do.
 	CommandAccepted
-	// TransitionBegun: the transition of the command begins.
+	// TransitionBegun means: the transition of the command begins.
 	TransitionBegun
 )
 

@@ -7,7 +7,8 @@
 // The package keeps nothing. A collector takes a snapshot or a report at each scrape, so that no hot path does more
 // work and a metric agrees with the page. Names follow from those of the counters, which docs/operating.md explains:
 // ru.bytes_written is ringlet_ru_bytes_written_total, ru.barrier_us is ringlet_ru_barrier_seconds_total.
-// docs/reference/metrics.md lists all of them; a test checks that list, and that dashboards and alert rules use no other metrics.
+// docs/reference/metrics.md lists all of them; a test checks that list, and that dashboards and alert rules use no
+// other metrics.
 //
 // The caller passes NodeHandler or ControlHandler a function that returns the present figures; each scrape calls it,
 // several possibly at a time. The handler serves every client that reaches it, so it belongs on a network that

@@ -17,9 +17,9 @@ import (
 type Use uint32
 
 const (
-	// Fragments: of a front-end, or a filter process's answers.
+	// Fragments means: of a front-end, or a filter process's answers.
 	Fragments Use = 1
-	// Messages: of any other producer.
+	// Messages means: of any other producer.
 	Messages Use = 2
 )
 

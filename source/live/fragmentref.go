@@ -24,6 +24,7 @@ type FragmentRef struct {
 // OfferResult says what Offer did with a fragment.
 type OfferResult uint8
 
+// The results of an offer.
 const (
 	OfferKept   OfferResult = iota // the Matcher owns it until TakeDropped returns it
 	OfferThrown                    // the caller owns it again: it is useless, and counted

@@ -88,7 +88,7 @@ type Handler interface {
 // Reason says why a write was not placed. Zero: it was placed.
 type Reason uint8
 
-// ReasonExpired: the dmove was not sent before its deadline. All other reasons are violations found by the peer's
+// ReasonExpired means: the dmove was not sent before its deadline. All other reasons are violations found by the peer's
 // export table, with shmem's numbers.
 const ReasonExpired Reason = 255
 

@@ -253,7 +253,8 @@ func (r *Report) outputLosses(l *lossList) {
 func (r *Report) UnreadBuffers() (said []string) {
 	for _, n := range r.Counters {
 		if k := countsOf(n.Counters).OutputUnread; k > 0 {
-			said = append(said, fmt.Sprintf("no program has read the buffer of %s, to which %d MEPs were handed: start its reader "+
+			said = append(said, fmt.Sprintf("no program has read the buffer of %s, to which %d MEPs were handed: "+
+				"start its reader "+
 				"before the run, or leave out that output", n.Node, k))
 		}
 	}
