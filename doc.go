@@ -4,5 +4,5 @@
 // It stands for style.md's rule that a convention which a machine can check is a test: every package has its doc.go, no
 // file grows past 500 lines, every dependency has its reason on record, the documents link to what exists.
 //
-// Nobody imports it. It does not judge code: the linters do (.golangci.yml), and readers.
+// No package imports it. It does not judge code: the linters do (.golangci.yml), and readers.
 package ringlet

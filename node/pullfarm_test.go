@@ -335,7 +335,7 @@ func (f *farm) decide(bu int) {
 	f.outcome(bu, slot, mep)
 }
 
-// outcome takes that a builder unit is done with a MEP.
+// outcome records that a builder unit is done with a MEP.
 func (f *farm) outcome(bu, slot int, mep uint64) {
 	b, m := f.bus[bu], &f.meps[mep]
 	b.held = append(b.held, tagcore.Feedback{

@@ -120,7 +120,7 @@ func (b *TokenBucket) HasTokens(now time.Time, tokens float64) bool {
 	return b.tokens >= tokens
 }
 
-// Consume takes that many tokens; if there are fewer, it takes none and returns false.
+// Consume removes that many tokens; if there are fewer, it takes none and returns false.
 func (b *TokenBucket) Consume(now time.Time, tokens float64) bool {
 	if !b.HasTokens(now, tokens) {
 		return false

@@ -64,7 +64,7 @@ func (h *pathHeader) size() int {
 // pathKeyMaterial is how many bytes of the TLS session make a pathKey.
 const pathKeyMaterial = 8 + 16
 
-// pathKey seals what goes in one direction of a connection, so that nobody else can say that a probe has arrived, or
+// pathKey seals what goes in one direction of a connection, so that no other host can say that a probe has arrived, or
 // slip in a half. It hides nothing: halves are of packets that QUIC has encrypted.
 type pathKey struct {
 	token uint64
