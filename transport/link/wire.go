@@ -72,6 +72,9 @@ type header struct {
 func putHeader(b []byte, h header) {
 	b[0] = Version
 	b[1] = h.kind
+	if h.immediateAck {
+		b[1] |= flagImmediateAck
+	}
 	binary.LittleEndian.PutUint16(b[2:], h.view)
 	binary.LittleEndian.PutUint32(b[4:], h.seq)
 }
