@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	metricRow = regexp.MustCompile("(?m)^- `(ringlet_[a-z0-9_]+)` \\(([a-z]+)(?:; )?([^)]*)\\):")
+	metricRow = regexp.MustCompile("(?m)^- `(ringlet_[a-z0-9_]+)(?:{([^}]*)})?`(?: \\(([a-z]+)\\))?:")
 	// counterRow is a line of counters in one of their lists: their metrics follow from the names.
 	counterList = regexp.MustCompile(`(?s)<!-- counters of .*?<!-- end of counters`)
 	counterRow  = regexp.MustCompile("(?m)^- (`[^:]*): (level: |max: )?")
@@ -38,11 +38,11 @@ func metricLabels(t *testing.T) map[string][]string {
 	out := map[string][]string{"process_resident_memory_bytes": always} // comes with every Go program
 	for _, m := range metricRow.FindAllStringSubmatch(string(text), -1) {
 		labels := slices.Clone(always)
-		if m[3] != "" {
-			labels = append(labels, strings.Split(m[3], ", ")...)
+		if m[2] != "" {
+			labels = append(labels, strings.Split(m[2], ",")...)
 		}
 		out[m[1]] = labels
-		if m[2] == "histogram" {
+		if m[3] == "histogram" {
 			out[m[1]+"_bucket"] = append(slices.Clone(labels), model.BucketLabel)
 			out[m[1]+"_sum"], out[m[1]+"_count"] = labels, labels
 		}
