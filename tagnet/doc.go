@@ -10,7 +10,7 @@
 // # The core
 //
 // Package core takes the decisions: it has the view, the sessions of its units and the stream of notices. This package
-// carries messages to the core and does what core.Ready says (shell_test.go checks that it calls nothing else).
+// carries messages to the core and does what core.Ready says (the root's shells_test.go checks that it calls nothing else).
 //
 // # The service
 //
