@@ -196,7 +196,8 @@ func (c *Core) Step(in *Input, out []Action) []Action {
 	case TokensOver:
 		c.tokensOver = true
 	case Announced:
-		if c.announcing = false; c.cfg.Rejection.Packing > 0 {
+		c.announcing = false
+		if c.cfg.Rejection.Packing > 0 {
 			c.free() // the decision may have come before the token
 		}
 	case GrantCame:
