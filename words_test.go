@@ -55,8 +55,8 @@ func isIdentifier(word string) bool {
 }
 
 // codeFiles are the endings of files whose words are names that exist.
-var codeFiles = []string{".go", ".proto", ".c", ".h", ".py", ".js", ".ts", ".yaml", ".yml", ".s", ".sh", ".json", ".html",
-	".css", ".mod"}
+var codeFiles = []string{".go", ".proto", ".c", ".h", ".py", ".js", ".ts", ".yaml", ".yml", ".s", ".sh", ".json",
+	".html", ".css", ".mod"}
 
 // codeNames are all words of files that are code, and the names of these files, with any part of their path.
 func codeNames(t *testing.T) map[string]bool {
