@@ -1,6 +1,7 @@
 package readoutunit
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"testing"
@@ -268,5 +269,52 @@ func (m *coreModel) end() {
 	}
 	if ends := s.PartsWritten + s.WithdrawnTokens + s.UnrequestedTokens; ends != m.mep || s.TokensReceived != m.mep {
 		m.t.Fatalf("%d tokens came, and %d came to an end: %+v", m.mep, ends, s)
+	}
+}
+
+// TestAnnouncedPartOutlivesItsBuffer holds that an announced part stays as it is when the step that announces it also
+// frees its buffer: a builder unit that is lost now held up the MEP, which goes to another one.
+func TestAnnouncedPartOutlivesItsBuffer(t *testing.T) {
+	const meps = 4
+	retention, err := NewRetention(make([]byte, meps*64), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill := func(with byte) {
+		_, strip, sizes, ok := retention.reserve(1)
+		if !ok {
+			t.Fatal("no buffer is free")
+		}
+		for i := range sizes {
+			copy(strip.Mem[i*64:], bytes.Repeat([]byte{with}, 64))
+			sizes[i] = placing.EntrySize + uint32(with)
+		}
+		retention.commit(len(sizes))
+	}
+	fill(4)
+	c := newCore(CoreConfig{RUs: 1, Streams: 1, Retention: retention, UnheldPhases: true,
+		Transfers: openKind("free", DisciplineConfig{BUs: 2, SlotsPerBU: 1, RoundCycles: 1, Seats: SeatsInOrder(1, 2)})})
+	var announced []Action
+	step := func(tokens tagnet.Tokens) {
+		for _, a := range c.Step(&Input{Kind: TokensCame, Tokens: &tokens}, nil) {
+			switch a.Kind {
+			case FreeBuffers:
+				retention.freeBelow(a.Number)
+			case Announce:
+				announced = append(announced, a)
+			case Refuse, Fail:
+				t.Fatal(a.Err)
+			}
+		}
+	}
+	step(tagnet.Tokens{Batch: *batch(0, []core.Token{newToken(0, 0), none})})
+	again := newToken(0, 0)
+	again.Attempt = 2
+	step(tagnet.Tokens{Withdrawals: []core.Withdrawal{{Lost: true, BeforeCycle: 1}}, Released: 3, HeldUp: []uint64{0},
+		Batch: *batch(1, []core.Token{none, again})})
+	fill(9) // others' parts are in the buffers now
+	if want := bytes.Repeat([]byte{4}, placing.EntrySize+4); len(announced) != 2 ||
+		!bytes.Equal(announced[1].Part, want) {
+		t.Errorf("%d parts were announced, the last as %v; it is %v", len(announced), announced[len(announced)-1].Part, want)
 	}
 }

@@ -150,13 +150,14 @@ func (r *Retention) findHeldUp(mep uint64) (int, bool) {
 	return slices.BinarySearchFunc(r.heldUp, mep, func(p heldUpPart, mep uint64) int { return cmp.Compare(p.mep, mep) })
 }
 
-// lookUp is the part of a MEP, in its buffer or its copy.
+// lookUp is the part of a MEP: its copy if the MEP is held up, else the part in its buffer. The buffer of a held-up MEP
+// may be freed, and read into, before the caller has used the part.
 func (r *Retention) lookUp(mep uint64) ([]byte, error) {
-	if mep >= r.heldFrom && mep < r.heldTo {
-		return r.retainedPart(mep), nil
-	}
 	if part := r.heldUpPart(mep); part != nil {
 		return part, nil
+	}
+	if mep >= r.heldFrom && mep < r.heldTo {
+		return r.retainedPart(mep), nil
 	}
 	return nil, fmt.Errorf("%w: MEP %d; those from %d up to %d are, and %d that are held up",
 		errNotRetained, mep, r.heldFrom, r.heldTo, len(r.heldUp))
