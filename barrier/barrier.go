@@ -34,7 +34,7 @@ type Options struct {
 type Stats struct {
 	Counters
 	Malformed  uint64 `help:"payloads that are no barrier message"`
-	Spoofed    uint64 `help:"messages that name another sender than the rank they came from"`
+	Spoofed    uint64 `help:"messages that name a false sender"`
 	AfterClose uint64 `help:"payloads that came after the barrier was closed"`
 	Timeouts   uint64 `help:"inquiries begun: a rank did not enter in time"`
 	SendFailed uint64 `help:"messages that the link refused to send"`

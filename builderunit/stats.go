@@ -21,13 +21,13 @@ type Stats struct {
 
 	WithdrawnMEPs uint64 `count:"meps_withdrawn" help:"MEPs not whole when the unit was excluded, and given to others"`
 
-	MEPsLackingParts   uint64 `count:"meps_marked" help:"complete MEPs that lack the parts of readout units that were gone"`
+	MEPsLackingParts   uint64 `count:"meps_marked" help:"complete MEPs that lack parts of readout units that were gone"`
 	EventsLackingParts uint64 `count:"events_marked" help:"events in them"`
-	MissingMFPs        uint64 `count:"mfps_missing" help:"MFPs made here of missing fragments, for readout units that were gone"`
+	MissingMFPs        uint64 `count:"mfps_missing" help:"MFPs of missing fragments made here"`
 	MissingFragments   uint64 `count:"fragments_missing" help:"fragments in them"`
-	LateParts          uint64 `count:"parts_late" help:"sizes and placements of readout units that the scheduler had reported as gone"`
+	LateParts          uint64 `count:"parts_late" help:"sizes and placements of readout units that were gone"`
 
-	DiscardedMEPs uint64 `count:"meps_discarded" help:"MEPs discarded: complete, and the output had no time for them"`
+	DiscardedMEPs uint64 `count:"meps_discarded" help:"complete MEPs that the output had no time for"`
 
 	RejectedByReason rejectedPlacementCounts `count:"strays." help:"strays by reason"`
 }

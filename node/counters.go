@@ -76,7 +76,7 @@ type processCounters struct {
 
 type nodeCounters struct {
 	*sessionCounters
-	ConnectionsRefused uint64 `help:"connections to the node service that were closed: too many were open"`
+	ConnectionsRefused uint64 `help:"connections to the node service closed: too many were open"`
 	GossipRefused      uint64 `help:"packets, connections and announcements of gossip refused, the sum of gossip.*"`
 }
 
@@ -84,14 +84,14 @@ type nodeCounters struct {
 type sessionCounters struct {
 	BadSignals    atomic.Uint64 `help:"signals that no unit here could use"`
 	WritesRefused atomic.Uint64 `help:"writes of peers that the export table does not allow"`
-	WritesLate    atomic.Uint64 `help:"writes of readout units that the scheduler had reported as gone"`
+	WritesLate    atomic.Uint64 `help:"writes of readout units that were gone"`
 	Malformed     atomic.Uint64 `help:"datagrams that could not be decoded, as logged"`
 	LinksDown     atomic.Uint64 `help:"links that failed or were closed by the peer"`
 }
 
 // callCounters count the calls that the node service and the scheduler's host refused since the process began.
 type callCounters struct {
-	CallsRefused uint64 `help:"calls whose certificate does not allow them, since the process began"`
+	CallsRefused uint64 `help:"calls that their certificate does not allow, since the process began"`
 	CallsFenced  uint64 `help:"calls of a control that another one has replaced, since the process began"`
 }
 

@@ -45,7 +45,7 @@ type feedbackSender struct {
 }
 
 type feedbackCounters struct {
-	Unreported atomic.Uint64 `count:"untold" help:"outcomes of an excluded builder unit that the scheduler no longer wanted"`
+	Unreported atomic.Uint64 `count:"untold" help:"outcomes of an excluded builder unit, not reported"`
 	Exclusions atomic.Uint64 `help:"times that the builder unit was excluded"`
 }
 

@@ -38,7 +38,7 @@ type rejectableMEP struct {
 
 // RejectionStats counts what was freed early.
 type RejectionStats struct {
-	FreedMEPs  uint64 `count:"rejected_meps_freed" help:"MEPs given up since all their events were rejected, before the scheduler told their outcome"`
+	FreedMEPs  uint64 `count:"rejected_meps_freed" help:"MEPs given up early, since all their events were rejected"`
 	FreedMFPs  uint64 `count:"rejected_mfps_freed" help:"MFPs of these MEPs"`
 	FreedBytes uint64 `count:"rejected_bytes_freed" unit:"bytes" help:"bytes of these MFPs"`
 }

@@ -17,7 +17,7 @@ type Stats struct {
 	RefusedGrants     uint64       `count:"refused" help:"grants that made no sense"`
 	BadRecords        uint64       `count:"bad_input" kind:"level" help:"1: the input ended with a bad record"`
 	Broken            int          `count:"sources_broken" kind:"level" help:"live sources that cannot go on"`
-	InputFailed       uint64       `count:"let_down" kind:"level" help:"1: the input ended since a live source cannot go on, or lacks what the run needs"`
+	InputFailed       uint64       `count:"let_down" kind:"level" help:"1: the input ended since a live source broke, or lacks what the run needs"`
 	PhasesPassed      uint64       `count:"phases" help:"phases gone through"`
 	DummyPhases       uint64       `count:"dummies" help:"phases with nothing to write"`
 	PhaseOverruns     uint64       `count:"overruns" help:"phases that took longer than phase-end allows"`
@@ -27,8 +27,8 @@ type Stats struct {
 	OpenTransfers     int          `count:"open" kind:"level" help:"transfers without an outcome; 0 after a run"`
 	OrphanedWrites    int          `count:"left_writes" help:"writes under way to builder units that are excluded"`
 	BuildersLost      int          `help:"builder units to which the link is down"`
-	TimesLinkFull     uint64       `count:"links_full" help:"times that so much was under way to a builder unit that it took no more"`
-	RelocatedWrites   uint64       `count:"writes_moved" help:"writes under way whose bytes were copied, since their builder unit held them up"`
+	TimesLinkFull     uint64       `count:"links_full" help:"times that the link to a builder unit was full"`
+	RelocatedWrites   uint64       `count:"writes_moved" help:"writes whose bytes were copied, since their builder unit held them up"`
 	WithdrawalStats
 	RejectionStats
 	Live           map[string]source.LiveStats `count:"input_"` // by source id

@@ -449,7 +449,7 @@ type Exclusion struct {
 
 // WithdrawalStats counts tokens and writes for builder units that were excluded or lost.
 type WithdrawalStats struct {
-	WithdrawnTokens uint64 `count:"withdrawn" help:"tokens by which nothing was written, since their builder unit was excluded or lost"`
+	WithdrawnTokens uint64 `count:"withdrawn" help:"tokens not used, since their builder unit was excluded or lost"`
 	FailedWrites    uint64 `count:"writes_lost" help:"writes under way to a builder unit when it was excluded or lost"`
 	LateGrants      uint64 `help:"windows granted by a builder unit that was excluded meanwhile"`
 }

@@ -6,7 +6,7 @@ import "sync/atomic"
 type Stats struct {
 	Blocks         uint64 `count:"meps_read" help:"blocks taken from the source, one MFP of each stream"`
 	MFPs           uint64 `count:"-"` // MFPs in them, which the unit counts
-	Events         uint64 `count:"events_read" help:"events taken from the source; each counts once, not once per stream"`
+	Events         uint64 `count:"events_read" help:"events taken from the source, not counted per stream"`
 	Bytes          uint64 `count:"bytes_read" unit:"bytes" help:"bytes of MFPs taken from the source"`
 	SkippedRecords uint64 `count:"records_skipped" help:"bad records left out"`
 	SkippedBytes   uint64 `count:"bytes_skipped" unit:"bytes" help:"bytes of the input left out with bad records"`

@@ -296,9 +296,9 @@ type Stats struct {
 	RefusedStranger  uint64         `help:"connections of a node not in the view, not to link here, or linked already"`
 	RefusedHello     uint64         `help:"connections with a hello that makes no sense"`
 	RefusedMemory    uint64         `help:"processes whose memory cannot be reached: another host, container or user"`
-	DatagramsDropped uint64         `help:"datagrams thrown away on purpose as they arrived"`
-	DamagedHeaders   uint64         `help:"packets whose header was damaged on purpose as they arrived"`
-	DamagedBodies    uint64         `help:"packets whose sealed bytes were damaged on purpose as they arrived"`
+	DatagramsDropped uint64         `help:"datagrams thrown away on purpose"`
+	DamagedHeaders   uint64         `help:"packets whose header was damaged on purpose"`
+	DamagedBodies    uint64         `help:"packets whose sealed bytes were damaged on purpose"`
 	DamagedEpochs    uint64         `help:"datagrams sent on purpose with the number of another view"`
 	DamagedTables    uint64         `help:"datagrams whose window was looked up on purpose in a stale row of the table, and refused"`
 }

@@ -20,17 +20,17 @@ import (
 
 // BacklogStats are the counters of a Backlog at its last refresh.
 type BacklogStats struct {
-	BacklogBytes      uint64        `count:"backlog_bytes" kind:"level" unit:"bytes" help:"bytes of the disk backlog, drained segments that stay included"`
-	UndrainedSegments int           `count:"backlog_segments" kind:"level" help:"segments of the disk backlog that are not drained, the open one included"`
-	OldestAge         time.Duration `count:"backlog_oldest_us" kind:"max" help:"age of the oldest segment of the disk backlog that is not drained"`
+	BacklogBytes      uint64        `count:"backlog_bytes" kind:"level" unit:"bytes" help:"bytes of the disk backlog, with drained segments that stay"`
+	UndrainedSegments int           `count:"backlog_segments" kind:"level" help:"segments not drained, with the open one"`
+	OldestAge         time.Duration `count:"backlog_oldest_us" kind:"max" help:"age of the oldest segment not drained"`
 	WaitTime          time.Duration `count:"backlog_held_us" help:"time that MEPs waited since the disk backlog was full"`
 	DrainedSegments   uint64        `count:"backlog_drained" help:"segments that the second filter has drained"`
 	AcceptedEvents    uint64        `count:"backlog_accepted" help:"events that the second filter accepted"`
 	RejectedEvents    uint64        `count:"backlog_rejected" help:"events that the second filter rejected"`
-	RejectedKept      uint64        `count:"backlog_carried" help:"events that the second filter rejected, and that were kept since another event of their MEP was"`
-	PassedEvents      uint64        `count:"backlog_passed" help:"events that the second filter let pass: by time-out, failed, or found when it was started again"`
-	CopyEvents        uint64        `count:"backlog_copies" help:"events of the disk backlog that were built twice and judged once"`
-	DamagedEvents     uint64        `count:"backlog_damaged" help:"events of the disk backlog whose bytes were changed on the disk"`
+	RejectedKept      uint64        `count:"backlog_carried" help:"rejected events that were kept, since another one of their MEP was"`
+	PassedEvents      uint64        `count:"backlog_passed" help:"events that passed: by time-out, failed, or found at its restart"`
+	CopyEvents        uint64        `count:"backlog_copies" help:"events built twice and judged once"`
+	DamagedEvents     uint64        `count:"backlog_damaged" help:"events whose bytes were changed on the disk"`
 }
 
 // backlogGate is the pure core: it decides whether there is room for one more MEP.

@@ -158,9 +158,9 @@ func (b *Buffer) Flush() error { return nil }
 type BufferStats struct {
 	DeadReaders     uint64 `count:"output_readers_dead" help:"readers whose process died and that were detached"`
 	LostMEPs        uint64 `count:"output_meps_lost" help:"MEPs given to readers that died before they acknowledged them"`
-	SupersededMEPs  uint64 `count:"output_meps_superseded" help:"MEPs that were marked as superseded"`
+	SupersededMEPs  uint64 `count:"output_meps_superseded" help:"MEPs marked as superseded"`
 	OverwrittenMEPs uint64 `count:"output_meps_missed" help:"MEPs overwritten before a reader that may lose had read them"`
-	UnreadMEPs      uint64 `count:"output_meps_unread" help:"MEPs handed out while no reader ever came"`
+	UnreadMEPs      uint64 `count:"output_meps_unread" help:"MEPs handed out that no reader came for"`
 }
 
 // Stats reads the counters, from any goroutine.

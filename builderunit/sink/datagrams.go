@@ -56,7 +56,7 @@ type Datagrams struct {
 // DatagramStats are the counters of a Datagrams that are not in its Result.
 type DatagramStats struct {
 	SentSegments uint64 `count:"output_udp_segments" help:"segments sent to the address of the output"`
-	ConnRefusals uint64 `count:"output_udp_unheard" help:"times that the destination host reported that no process listens"`
+	ConnRefusals uint64 `count:"output_udp_unheard" help:"times that the destination host said that no process listens"`
 	SentSyncs    uint64 `count:"output_udp_syncs" help:"synchronisation messages sent"`
 }
 

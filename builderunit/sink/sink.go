@@ -49,7 +49,7 @@ type Lender interface {
 // Result is what an output has at its end.
 type Result struct {
 	Path     string // path or name; empty if there is none
-	MEPs     uint64 `count:"output_meps" help:"MEPs in the finished output; one that was written twice counts twice"`
+	MEPs     uint64 `count:"output_meps" help:"MEPs in the finished output, copies included"`
 	Events   uint64 `count:"output_events" help:"events in the finished output"`
 	Bytes    uint64 `count:"output_bytes" unit:"bytes" help:"bytes of the finished output"`
 	Segments int    `count:"-"` // closed output segments; SegmentsStats count them

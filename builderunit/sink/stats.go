@@ -7,7 +7,7 @@ import (
 
 // SegmentsStats are the counters of a Segments.
 type SegmentsStats struct {
-	Bytes     uint64        `count:"output_written" unit:"bytes" help:"bytes given to the file so far, again included"`
+	Bytes     uint64        `count:"output_written" unit:"bytes" help:"bytes given to the file so far, repetitions included"`
 	MEPs      uint64        `count:"output_meps_written" help:"MEPs given to the file, each with its index entry"`
 	Flushes   uint64        `count:"output_flushes" help:"times that what was written was made safe"`
 	Syncs     uint64        `count:"output_syncs" help:"times that data and index of a segment were synchronised"`

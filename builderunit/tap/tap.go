@@ -60,8 +60,8 @@ type counters struct{ queued, dropped, unreadable atomic.Uint64 }
 // Stats are the counters of a Tap.
 type Stats struct {
 	Viewers        int    `kind:"level" help:"viewers that look at built events now"`
-	ShownEvents    uint64 `count:"events" help:"built events that were shown to viewers, each to each"`
-	DroppedEvents  uint64 `count:"dropped" help:"built events that a viewer did not get since its queue was full"`
+	ShownEvents    uint64 `count:"events" help:"built events shown to viewers, each to each"`
+	DroppedEvents  uint64 `count:"dropped" help:"built events that a viewer missed: its queue was full"`
 	UnreadableMEPs uint64 `count:"unreadable" help:"MEPs that could not be read for viewers"`
 }
 

@@ -97,9 +97,9 @@ const (
 // DeliveryStats count the decisions on their way to readout units, without void ones.
 type DeliveryStats struct {
 	Delivered      uint64 `count:"readout_told" help:"decisions that readout units have acknowledged, over all of them"`
-	Omitted        uint64 `count:"readout_left_out" help:"decisions that readout units were not told, since they were too slow to hear them"`
-	Unacked        uint64 `count:"readout_unheard" help:"decisions on the way to a readout unit that was lost, or stood still at the end of the run: whether they arrived is unknown"`
-	AfterReaderEnd uint64 `count:"readout_ended" help:"decisions that readout units were not told, since they had ended their part in the run"`
+	Omitted        uint64 `count:"readout_left_out" help:"decisions that readout units were too slow to hear"`
+	Unacked        uint64 `count:"readout_unheard" help:"decisions under way to a readout unit that was lost, or stood still at the end of the run"`
+	AfterReaderEnd uint64 `count:"readout_ended" help:"decisions made when readout units had ended their part"`
 	Undelivered    uint64 `count:"readout_waiting" kind:"level" help:"decisions that readout units have not acknowledged yet; 0 after a run"`
 }
 
@@ -234,7 +234,7 @@ func (d *deliveryQueue) close() DeliveryStats {
 // ReaderStats count the decisions that a readout unit received.
 type ReaderStats struct {
 	Decided countByDecision `count:"decisions_" help:"decisions that the readout unit was told, by what they are"`
-	Omitted uint64          `count:"decisions_missed" help:"events whose decision the readout unit was not told, since it was too slow; events that a short MEP lacks may be among them"`
+	Omitted uint64          `count:"decisions_missed" help:"events whose decision the readout unit was too slow to hear; some may be events that a short MEP lacks"`
 }
 
 // A Reader is the pure core of a readout unit that receives decisions. The zero value waits for a decision unit. One

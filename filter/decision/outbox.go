@@ -52,9 +52,9 @@ type Write struct {
 type OutboxStats struct {
 	Judged          uint64 `count:"results_made" help:"results that the builder unit had for the decision unit"`
 	Sent            uint64 `count:"results_sent" help:"results whose write has arrived at the decision unit"`
-	Unacked         uint64 `count:"results_unheard" help:"results written when the decision unit was lost: whether they arrived is unknown"`
-	Dropped         uint64 `count:"results_dropped" help:"results that were not sent: too many waited, or there was no decision unit at the end"`
-	AbandonedWrites uint64 `count:"result_writes_left" help:"writes of results that were under way as the run ended, without an outcome"`
+	Unacked         uint64 `count:"results_unheard" help:"results under way when the decision unit was lost"`
+	Dropped         uint64 `count:"results_dropped" help:"results not sent: too many waited, or there was no decision unit at the end"`
+	AbandonedWrites uint64 `count:"result_writes_left" help:"writes of results without an outcome when the run ended"`
 	Unsent          uint64 `count:"results_waiting" kind:"level" help:"results that wait for the decision unit, or are under way; 0 after a run"`
 }
 

@@ -93,9 +93,9 @@ func (q *byteQueue) close() {
 // OutletStats count the decisions for subscribers, over all outlets of a node.
 type OutletStats struct {
 	Handed            atomic.Uint64 `help:"decisions handed to subscribers, to each"`
-	NoSpace           atomic.Uint64 `count:"untaken" help:"decisions that a shared-memory buffer had no room for: its readers are too slow, or there are none"`
+	NoSpace           atomic.Uint64 `count:"untaken" help:"decisions that a shared-memory buffer had no room for"`
 	SubscribersJoined atomic.Uint64 `count:"subscribers_joined" help:"subscribers that came by TCP"`
-	SubscribersCutOff atomic.Uint64 `count:"subscribers_slow" help:"subscribers by TCP that were cut off, since they were too slow"`
+	SubscribersCutOff atomic.Uint64 `count:"subscribers_slow" help:"subscribers by TCP cut off as too slow"`
 }
 
 // bufferBytes is the size of the shared-memory buffer, as of the queue, so that a reader may stall for twice that

@@ -101,7 +101,7 @@ type UnitStats struct {
 	DeliveryStats
 	BadChecksum      uint64 `count:"results_broken" help:"results whose checksum is wrong: overwritten while they were read"`
 	WrongBuilder     uint64 `count:"results_foreign" help:"results in the result ring of one builder unit that name another one"`
-	BeforeFirstEvent uint64 `count:"results_early" help:"results that came before a decision unit that rejoined knew its first event"`
+	BeforeFirstEvent uint64 `count:"results_early" help:"results that came before the unit, after a restart, knew its first event"`
 	Refused          uint64 `count:"messages_refused" help:"messages and writes that the decision unit could not use"`
 }
 

@@ -9,14 +9,14 @@ type Stats struct {
 	Exited            uint64 `count:"filter_processes_left" help:"filter processes that left in good order"`
 	Crashed           uint64 `count:"filter_processes_crashed" help:"filter processes that died"`
 	DismissedHung     uint64 `count:"filter_processes_hung" help:"filter processes dismissed for not answering"`
-	DismissedBroken   uint64 `count:"filter_processes_broken" help:"filter processes dismissed for impossible contents of their memory"`
+	DismissedBroken   uint64 `count:"filter_processes_broken" help:"filter processes dismissed: their memory made no sense"`
 	Answers           uint64 `count:"filter_answers" help:"answers of filter processes that are the verdict of an event"`
-	LateAnswers       uint64 `count:"filter_answers_late" help:"answers that came too late and changed nothing"`
-	DoubledAnswers    uint64 `count:"filter_answers_doubled" help:"answers on events that had one; they changed nothing"`
+	LateAnswers       uint64 `count:"filter_answers_late" help:"answers that came too late"`
+	DoubledAnswers    uint64 `count:"filter_answers_doubled" help:"answers on events that had one"`
 	UnassignedAnswers uint64 `count:"filter_answers_unasked" help:"answers on events that the process did not have"`
 	InvalidAnswers    uint64 `count:"filter_answers_invalid" help:"answers that were no result of their event"`
-	UnjudgedEvents    uint64 `count:"filter_unattended" help:"events that passed by time-out since no filter process took them"`
-	ReturnedEvents    uint64 `count:"filter_returned" help:"events taken from a filter process that hung or left, for another one"`
+	UnjudgedEvents    uint64 `count:"filter_unattended" help:"events that passed since no filter process took them"`
+	ReturnedEvents    uint64 `count:"filter_returned" help:"events taken from a filter process and given to another one"`
 }
 
 // counts are Stats while they are counted.

@@ -92,7 +92,7 @@ type Counters struct {
 	BadMeta        atomic.Uint64 `help:"announcements whose metadata cannot be read"`
 	NameConflicts  atomic.Uint64 `help:"announcements of a second node under a member's name"`
 	BadMessages    atomic.Uint64 `help:"messages of members that cannot be read"`
-	StreamsRefused atomic.Uint64 `help:"connections that were closed, because too many were open"`
+	StreamsRefused atomic.Uint64 `help:"connections closed: too many were open"`
 }
 
 // Sum is the number of all refusals.

@@ -33,7 +33,7 @@ type Options struct {
 type Stats struct {
 	StaleInputs     uint64 `count:"stale" help:"ends and time-outs of transitions that were over"`
 	RefusedCommands uint64 `count:"refused" help:"commands that the state machine refused"`
-	SkippedStates   uint64 `count:"conflated" help:"states that a slow watcher did not see, since a newer one was there"`
+	SkippedStates   uint64 `count:"conflated" help:"states that a slow watcher did not see"`
 }
 
 // Runner carries out the actions of the machine. All methods may be called from any goroutine; action functions run one

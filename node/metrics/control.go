@@ -27,13 +27,13 @@ var (
 		"Number of the run that is being built; 0 outside of one.")
 	runElapsed         = controlTable.add("ringlet_run_elapsed_seconds", kindGauge, "Time since the run began.")
 	connectionsRefused = controlTable.add("ringlet_connections_refused_total", kindCounter,
-		"Connections that were closed, since too many were open.", "service")
+		"Connections closed, since too many were open.", "service")
 	runsEnded       = controlTable.add("ringlet_runs", kindGauge, "Runs on record, by verdict.", "verdict")
 	eventsBuilt     = controlTable.add("ringlet_events_built_total", kindCounter, "Events built since the run began.")
 	eventsDiscarded = controlTable.add("ringlet_events_discarded_total", kindCounter,
-		"Events that were discarded: they were built, and their output had no time for them.")
+		"Built events that their output had no time for.")
 	eventsRejected = controlTable.add("ringlet_events_rejected_total", kindCounter,
-		"Events that were rejected after their region of interest.")
+		"Events rejected after their region of interest.")
 	mepsBuilt    = controlTable.add("ringlet_meps_built_total", kindCounter, "MEPs built since the run began.")
 	mepsInFlight = controlTable.add("ringlet_meps_in_flight", kindGauge, "MEPs that have a token and no outcome.")
 	bytesBuilt   = controlTable.add("ringlet_bytes_built_total", kindCounter, "Bytes of fragments in complete MEPs.")
@@ -60,7 +60,7 @@ var (
 	builderExcluded = controlTable.add("ringlet_builder_excluded", kindGauge,
 		"1 for a builder unit that takes no tokens.", "bu")
 	memberUp = controlTable.add("ringlet_member_up", kindGauge,
-		"1 for a node that tells how it does, 0 for one that is silent.", "node")
+		"1 for a node that reports, 0 for one that is silent.", "node")
 	memberState = controlTable.add("ringlet_member_state", kindGauge,
 		"1 for the state a node is in, as the control sees it.", "node", "state")
 	memberSendRate = controlTable.add("ringlet_member_sent_bytes_per_second", kindGauge,

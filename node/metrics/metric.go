@@ -122,7 +122,7 @@ func sanitizeName(s string) string {
 
 // certificateEnd is a metric of every process with a certificate.
 var certificateEnd = new(metricTable).add("ringlet_certificate_end_timestamp_seconds", kindGauge,
-	"When the certificate of this process ends, in seconds since 1970. Warn a fortnight before.")
+	"When the certificate of this process ends, in seconds since 1970.")
 
 // collector sends metrics when it is scraped.
 type collector func(out chan<- prometheus.Metric)

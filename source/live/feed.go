@@ -61,10 +61,10 @@ type FrontendNamer interface {
 type Stats struct {
 	Fragments         uint64 `help:"fragments received"`
 	Bytes             uint64 `unit:"bytes" help:"bytes of data in received fragments"`
-	DroppedByFrontend uint64 `count:"dropped" help:"fragments that the front-end says it has dropped, since there was no room"`
+	DroppedByFrontend uint64 `count:"dropped" help:"fragments that the front-end dropped for want of room, as it says"`
 	RefusedMessages   uint64 `count:"refused" help:"messages, segments or fragments refused: they break the format or a limit"`
 	LostFragments     uint64 `count:"lost" help:"fragments of which a part did not come in time"`
 	Repeated          uint64 `help:"fragments that came again, and were there already"`
 	FrontendsAttached uint64 `count:"attached" help:"times that a front-end attached"`
-	FrontendsGone     uint64 `count:"gone" help:"times that a front-end went away without saying that its run is over"`
+	FrontendsGone     uint64 `count:"gone" help:"times that a front-end left without an end of its run"`
 }

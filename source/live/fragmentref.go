@@ -47,8 +47,8 @@ type Counts struct {
 	Repeats          uint64 `help:"fragments thrown away since their event had one"`
 	Backwards        uint64 `help:"fragments thrown away since their number ran backwards"`
 	Late             uint64 `help:"fragments thrown away since their event was decided without them"`
-	Jumps            uint64 `help:"fragments thrown away since their number was far from those around it"`
-	WaitingFragments uint64 `count:"waiting" kind:"level" help:"fragments that wait for their event to be built; after a run, those left over"`
+	Jumps            uint64 `help:"fragments thrown away since their number jumped"`
+	WaitingFragments uint64 `count:"waiting" kind:"level" help:"fragments not built yet; after a run, those left over"`
 	FirstEvent       uint64 `count:"first_event" kind:"level" help:"lowest number of an event of which a fragment came"`
 	NewestEvent      uint64 `count:"last_event" kind:"level" help:"number of the event of the newest fragment"`
 }

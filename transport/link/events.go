@@ -107,23 +107,23 @@ func (e *RefusedError) Error() string {
 
 // Stats counts what a link did; each reason for not doing something has its own counter.
 type Stats struct {
-	DatagramsSent             uint64 `help:"numbered datagrams and acks of the link protocol that were sent"`
-	DatagramsReceived         uint64 `help:"numbered datagrams and acks that came"`
+	DatagramsSent             uint64 `help:"numbered datagrams and acks sent"`
+	DatagramsReceived         uint64 `help:"numbered datagrams and acks received"`
 	DatagramsResent           uint64 `help:"datagrams sent again"`
 	DatagramsDuplicate        uint64 `help:"datagrams that arrived again; no effect"`
 	DatagramsBeyondCredit     uint64 `count:"datagrams_beyond" help:"datagrams numbered past the credit given; dropped"`
 	DatagramsStale            uint64 `help:"datagrams of another view; dropped"`
 	DatagramsMalformed        uint64 `help:"datagrams not understood; dropped"`
-	AcksSent                  uint64 `count:"echoes_sent" help:"acks sent: they say what has arrived"`
+	AcksSent                  uint64 `count:"echoes_sent" help:"acks sent"`
 	AcksReceived              uint64 `count:"echoes_received" help:"acks that came"`
-	ChunksSent                uint64 `help:"chunks of writes put into datagrams, re-sent ones included"`
-	ChunksResent              uint64 `help:"chunks of writes put into datagrams again"`
-	ChunksPlaced              uint64 `help:"chunks of writes that arrived and were put into memory"`
-	ChunksDuplicate           uint64 `help:"chunks of writes that arrived again"`
+	ChunksSent                uint64 `help:"chunks sent, re-sent ones included"`
+	ChunksResent              uint64 `help:"chunks sent again"`
+	ChunksPlaced              uint64 `help:"chunks that arrived and were put into memory"`
+	ChunksDuplicate           uint64 `help:"chunks that arrived again"`
 	ChunksLate                uint64 `help:"chunks of writes that are over"`
 	ChunksRefused             uint64 `help:"chunks of writes that the export table does not allow"`
 	ChunksExpired             uint64 `count:"chunks_dead" help:"chunks of dmoves that were lost, or not sent before their deadline"`
-	BytesSent                 uint64 `unit:"bytes" help:"bytes of writes put into datagrams, re-sent ones included"`
+	BytesSent                 uint64 `unit:"bytes" help:"bytes of writes sent, re-sent ones included"`
 	BytesPlaced               uint64 `unit:"bytes" help:"bytes of writes put into memory"`
 	WritesCompleted           uint64 `help:"writes of this node that are whole at the peer"`
 	WritesRefused             uint64 `help:"writes of this node that the peer refused"`
@@ -132,9 +132,9 @@ type Stats struct {
 	SignalsReceived           uint64 `help:"short messages that came"`
 	SignalsDuplicate          uint64 `help:"signals that arrived again; no effect"`
 	Probes                    uint64 `help:"times nothing was heard for too long and the newest datagram was sent again"`
-	Timeouts                  uint64 `help:"times that a probe did not help, and more of what was under way was sent again"`
-	DatagramFragmentsSent     uint64 `count:"parts_sent" help:"pieces sent of datagrams that were too long for the path; each counts as a datagram, too"`
-	DatagramFragmentsReceived uint64 `count:"parts_received" help:"pieces of such datagrams that came; each counts as a datagram, too"`
+	Timeouts                  uint64 `help:"times that a probe did not help, and more was sent again"`
+	DatagramFragmentsSent     uint64 `count:"parts_sent" help:"pieces sent of datagrams too long for the path; each counts as a datagram"`
+	DatagramFragmentsReceived uint64 `count:"parts_received" help:"pieces received of datagrams too long for the path"`
 	PathMTUShrunk             uint64 `count:"path_shrunk" help:"times that full packets were found to vanish while small ones passed: an MTU changed"`
 	PathMTUGrown              uint64 `count:"path_grown" help:"times that full packets were found to pass again"`
 	StallsQueue               uint64 `help:"times that a write found the queue of requests full, and waited"`

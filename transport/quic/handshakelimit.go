@@ -48,10 +48,10 @@ type handshakeLimiter struct {
 
 // HandshakeStats counts peers that were refused, and links that ended when a certificate expired.
 type HandshakeStats struct {
-	HandshakesRefused    uint64 `help:"peers whose handshake failed: another authority, no certificate, junk"`
-	HandshakesTurnedAway uint64 `help:"handshakes that did not begin, because too many were half-open"`
+	HandshakesRefused    uint64 `help:"failed handshakes: another authority, no certificate, junk"`
+	HandshakesTurnedAway uint64 `help:"handshakes not begun: too many were half-open"`
 	RetriesSent          uint64 `count:"addresses_asked" help:"packets answered by asking for a proof of the address (QUIC Retry)"`
-	HellosRefused        uint64 `help:"peers that proved their name, and sent no hello or one that is too long"`
+	HellosRefused        uint64 `help:"peers with a proven name and no hello, or too long a one"`
 	CertificatesExpired  uint64 `count:"certificates_ended" help:"links ended because the peer's certificate had expired"`
 }
 

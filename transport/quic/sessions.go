@@ -21,8 +21,8 @@ const maxSessions = 1 << 12
 
 // BulkStats counts packets of sessions, and why some were dropped; quic-go's packets do not count.
 type BulkStats struct {
-	Packets        uint64 `help:"packets of the carrier quic that came, with those below"`
-	Malformed      uint64 `help:"packets too short, or with frames or a header that no peer sends; dropped"`
+	Packets        uint64 `help:"packets of the carrier quic received, with those below"`
+	Malformed      uint64 `help:"packets that no peer sends: too short, wrong header or frames; dropped"`
 	UnknownSession uint64 `count:"strangers" help:"packets of no link that is open; dropped"`
 	Replayed       uint64 `help:"packets seen before, or too old to know; dropped"`
 	UnknownKey     uint64 `help:"packets of a key that is not in use; dropped"`

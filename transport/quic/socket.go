@@ -69,7 +69,7 @@ type SocketStats struct {
 	SentPackets uint64 `help:"packets sent"`
 	RecvCalls   uint64 `help:"system calls that receive"`
 	RecvPackets uint64 `help:"packets received"`
-	SendRefused uint64 `count:"not_taken" help:"packets that the kernel did not take, for want of memory or route; they are sent again"`
+	SendRefused uint64 `count:"not_taken" help:"packets that the kernel did not take, for want of memory or route; sent again"`
 }
 
 func newSocket(c *net.UDPConn, gro bool, spin time.Duration,
