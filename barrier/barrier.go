@@ -53,7 +53,7 @@ type Barrier struct {
 	timeout         time.Duration
 	inquiryDuration time.Duration
 	rank            int
-	initialRanks    int // before the first change of members
+	initialRanks    int // number of ranks before the first change of members
 	kind            Kind
 	clockStart      time.Time     // zero of the core's clock
 	wake            chan struct{} // capacity 1: makes Enter look at the state again

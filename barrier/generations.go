@@ -7,18 +7,20 @@ import (
 	"slices"
 )
 
-// The members may change while the barrier is in use: a rank is lost, or comes back. The result is a chain of barriers,
-// one for each change, called generations. Each is a barrier of its own among its members, which have indices in the
-// order of their ranks; its epochs begin at 0. A generation begins with a round of phases that all its members know, so
-// no rank needs to ask how far the others are.
+// The members may change while the barrier is in use: a rank is lost, or comes back. Each change starts a new barrier,
+// called a generation, among the ranks that are members from then on. Within a generation the members have indices, in
+// the order of their ranks, and epochs count from 0. All members know the number of the round of phases in which a
+// generation begins, so no rank needs to ask how far the others are.
 //
-//	ChangeMembers ─► the members from a round on are known
-//	                 a member is gone: no rank waits in the earlier generations any longer, Enter returns at once
-//	BeginRound ────► the round begins, and its generation with it
+//	ChangeMembers ─► announces the next generation: its members, and its first round
+//	                 if a former member is gone, no rank waits in the earlier generations any longer: Enter returns at
+//	                 once, without an error
+//	BeginRound ────► the first round begins, and with it the generation
 //
-// A rank finishes the old generation first, unless a member of it is gone. It keeps messages of a generation that has
-// not begun here until the generation begins, and counts messages of an earlier one as late. A message has the number
-// of its generation in the highest 16 bits of its epoch.
+// Before a rank begins a generation it finishes the one before, unless a member of that one is gone. A message can come
+// for a generation that has not begun at this rank: the rank keeps the message until then. It drops messages for
+// earlier generations, and counts them as late. The highest 16 bits of the epoch in a message are the number of the
+// generation; the other bits are the epoch within the generation.
 
 // generationShift is the position of the generation's number in a message's epoch.
 const generationShift = 48

@@ -31,8 +31,8 @@ func newOpenEpochs(core *Core, slack int) openEpochs {
 // coreOf returns the core of an epoch.
 func (t *openEpochs) coreOf(epoch uint64) *Core { return t.cores[epoch%uint64(len(t.cores))] }
 
-// enter enters the next epoch, and returns the epoch that its caller must wait for; open is false if there is none, as
-// in the first epochs.
+// enter enters the next epoch, and returns the epoch that the caller must wait for: the one that was entered slack
+// epochs ago. In the first slack epochs there is none: then open is false, and the caller need not wait.
 func (t *openEpochs) enter(now int64, a *Actions) (awaited uint64, open bool, err error) {
 	if err := t.coreOf(t.nextEpoch).enter(t.nextEpoch, now, a); err != nil {
 		return 0, false, err

@@ -99,7 +99,7 @@ func (p *entrySet) merge(q entrySet) {
 	p.minOffer = min(p.minOffer, q.minOffer)
 }
 
-// lag describes the set, which is not empty, for a message.
+// lag returns what a message says of the ranks in the set. The set must not be empty.
 func (p *entrySet) lag() Lag {
 	return Lag{
 		LastRank:        uint16(p.lastRank),
