@@ -194,8 +194,9 @@ func (c *clientSession) awaitAnswer(ctx context.Context) error {
 	}
 }
 
-// runStreams runs one stream after the other until the session is over, and returns why. It does not resume a session
-// whose first stream broke before the server answered: attach returns that error.
+// runStreams opens a stream and, whenever the stream breaks, the next one, until the session is over; it returns why
+// the session ended. If the first stream breaks before the server has answered, there is no session to resume:
+// runStreams returns that error, and so does attach.
 func (c *clientSession) runStreams(ctx context.Context, scope Scope, s streamHandler) error {
 	wire := scope.message()
 	wire.Conversation = c.number

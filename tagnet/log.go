@@ -24,7 +24,7 @@ type noticeLog struct {
 	// Immutable after newNoticeLog.
 
 	term uint64
-	keep int // the log keeps at least so many cycles
+	keep int // how many cycles the log keeps at least
 
 	mu sync.Mutex // guards the rest
 
@@ -37,8 +37,8 @@ type noticeLog struct {
 	closed  bool
 }
 
-// newNoticeLog makes a log that keeps at least so many cycles. A stream that is further behind has missed cycles which
-// are already complete.
+// newNoticeLog makes a log that keeps at least the last keep cycles, and never fewer than 64. If a stream needs notices
+// that the log no longer keeps, the cycles that it missed are complete.
 func newNoticeLog(term uint64, keep int) *noticeLog {
 	return &noticeLog{term: term, keep: max(64, keep), changed: make(chan struct{})}
 }

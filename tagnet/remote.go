@@ -20,7 +20,7 @@ var errEnded = errors.New("tagnet: the scheduler has been ended")
 
 // RemoteConfig describes a scheduler on a host.
 type RemoteConfig struct {
-	Scope Scope // run and view; the name is that of the caller
+	Scope Scope // run, view, and the name of the caller
 
 	// One goroutine calls OnIncident and OnState, in order, with everything since the scheduler began, also what happened
 	// before NewRemote or while the host could not be reached. They may call any method of the Remote but Close. Nil:

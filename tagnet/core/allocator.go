@@ -27,7 +27,8 @@ type Allocator struct {
 	confirmedExclusions [][]bool     // by exclusion and readout unit: the unit has nothing of it under way
 }
 
-// NewAllocator makes an Allocator in state Idle for a view.
+// NewAllocator makes the Allocator of one view: cfg lists the units of the view. The Allocator is Idle: it issues no
+// token before Start. The error says which value of cfg is impossible.
 func NewAllocator(cfg Config) (*Allocator, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -271,7 +272,7 @@ func (c *Allocator) lookAheadBudget() int {
 	return c.placesPerCycle
 }
 
-// countTargets is how many builder units the next cycle can have at most, or why none.
+// countTargets returns how many builder units the next cycle can have at most; if none, why.
 func (c *Allocator) countTargets() (int, WaitReason) {
 	if c.chooser == nil {
 		n := c.activeBUs - c.blockedBUs

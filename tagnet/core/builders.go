@@ -124,9 +124,9 @@ func batchStep(capacity int) int {
 	return capacity / 8
 }
 
-// worthBatching tells that so much is in flight that it pays to wait for more outcomes before issuing again: each issue
-// costs one message to every readout unit, whatever the message holds. Since much is in flight, more outcomes will
-// come. Only a view with room for many small MEPs ever has so much.
+// worthBatching tells whether it pays to wait for more outcomes before the next Issue: each Issue costs one message to
+// every readout unit, however many tokens the message holds. It pays if enough MEPs are in flight that more outcomes
+// will come soon. Only a view with room for many small MEPs ever has enough.
 func (c *builders) worthBatching() bool {
 	capacity, used := c.maxInFlight(), c.tokensInFlight()
 	if c.leftBehindBUs > 0 { // cycles do not wait for the MEPs of these units

@@ -82,9 +82,9 @@ type Config struct {
 	EndMEP   uint64 // number of the first MEP that is not to be issued; zero means no end is given
 }
 
-// maxLooseCycles bounds the memory for cycles of one token each: the Server's log keeps every place of twice as many
-// cycles, 10 MB with 100 builder units. 4096 cycles are 40 MEPs under way for each of them, more than anyone wants of
-// slots of 4 MiB (2026-11-21).
+// maxLooseCycles bounds the memory for cycles that have only one token each. The Server's log keeps twice this number
+// of cycles, with a place for every builder unit: 10 MB with 100 builder units. Then 4096 cycles are 40 MEPs under way
+// for each builder unit: more slots of 4 MiB than anyone wants (2026-11-21).
 const maxLooseCycles = 4096
 
 // maxCyclesInFlight bounds the cycles that can be in flight.

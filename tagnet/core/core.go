@@ -289,8 +289,8 @@ func (in Report) step(c *Core) (a Answer) {
 func (c *Core) takeOnce(s *session, in *Report) error {
 	known, ok := CountRepeated(s.taken, in.ReturnedFirst, len(in.Returned))
 	if !ok {
-		return fmt.Errorf("%s left out tags before number %d: %d have come", c.name(Unit{Readout, in.Unit}),
-			in.ReturnedFirst, s.taken)
+		return fmt.Errorf("%s returned the tags from number %d on, and only %d before them have come",
+			c.name(Unit{Readout, in.Unit}), in.ReturnedFirst, s.taken)
 	}
 	c.alloc.counters.EntriesRepeated += uint64(known)
 	for i := range in.Returned[known:] {
@@ -330,7 +330,7 @@ func (in Outcomes) step(c *Core) (a Answer) {
 	known, ok := CountRepeated(s.taken, m.GetFirst(), len(m.GetMeps()))
 	if !ok {
 		c.cutMisbehaving(u, RefusedMessage, m.GetFirst(), s.taken, fmt.Errorf(
-			"%s left out entries of feedback: number %d came after %d of them", c.name(u), m.GetFirst(), s.taken))
+			"%s sent feedback from entry %d on, and only %d before it have come", c.name(u), m.GetFirst(), s.taken))
 		return a
 	}
 	c.alloc.counters.EntriesRepeated += uint64(known)
@@ -365,7 +365,8 @@ func (in Outcomes) step(c *Core) (a Answer) {
 // goBy notes up to which notice a builder unit goes by the absences that it was sent.
 func (c *Core) goBy(u Unit, p Position) {
 	if !c.wasPublished(p) {
-		c.cutMisbehaving(u, RefusedInput, p, c.next, fmt.Errorf("%s acknowledges notices that were never sent", c.name(u)))
+		c.cutMisbehaving(u, RefusedInput, p, c.next, fmt.Errorf(
+			"%s acknowledges the notices below %d of term %d, which were never sent", c.name(u), p.Next, p.Term))
 		return
 	}
 	known, _ := slices.BinarySearch(c.absenceNotices, p.Next)

@@ -50,7 +50,7 @@ func ConfigOf(m *tagnetv1.BeginRequest) (c Config, err error) {
 	switch m.GetPolicy() {
 	case tagnetv1.Policy_POLICY_WAIT, tagnetv1.Policy_POLICY_SKIP:
 	default:
-		return c, fmt.Errorf("the policy towards a builder unit without a free slot is %v", m.GetPolicy())
+		return c, fmt.Errorf("the policy towards a builder unit without a free slot is %v, not wait or skip", m.GetPolicy())
 	}
 	rules, err := rulesOf(m.GetRules())
 	if err != nil {

@@ -133,7 +133,7 @@ type tagRing struct {
 	placesPerCycle   int
 	bypassBusyRUs    bool
 	waitForBusyGroup bool     // a tag whose group is busy holds up the tags behind it
-	maxInFlight      int      // most tags under way
+	maxInFlight      int      // how many tags may be under way
 	groupOf          []uint16 // of each builder unit; without groups each builder unit is one
 	groups           *groups  // of the Allocator: counts the running events
 
