@@ -97,8 +97,8 @@ func newAssembler(rus, slots int) *Assembler {
 	}
 }
 
-// NewAssembler makes the core of a builder unit with the given number of slots, which requests parts from rus readout
-// units as p says.
+// NewAssembler makes the core of a builder unit that has the given number of slots, each of slotSize bytes. The builder
+// unit requests parts from rus readout units, by the rules of p.
 func NewAssembler(rus, slots, slotSize int, p Pull) *Assembler {
 	a := newAssembler(rus, slots)
 	a.slotSize, a.slotsPerRelease, a.pull = slotSize, p.SlotsPerRelease, newPuller(p, rus, slots)
@@ -628,10 +628,10 @@ const everyMEP = math.MaxUint64
 
 // absentUnits is what an Assembler knows of readout units that are gone, or were.
 type absentUnits struct {
-	lacksBelow     []uint64 // by readout unit: of MEPs below, it lacks the part if that is not in place
+	lacksBelow     []uint64 // by readout unit: its part of a MEP below this number will not come, unless it is in place
 	everAbsent     bool     // a unit was gone at some time
 	sources        []int    // by readout unit; nil: not known
-	missingMFPSize uint32   // most bytes of an MFP of missing fragments
+	missingMFPSize uint32   // largest size of an MFP that stands in for missing fragments, bytes
 }
 
 // lacksPart tells that a part of a MEP will not come, unless it is in place.
@@ -639,7 +639,8 @@ func (u *absentUnits) lacksPart(ru int, mep uint64) bool {
 	return u.everAbsent && mep < u.lacksBelow[ru]
 }
 
-// countLackingRUs is how many readout units lack their part of a MEP of which no part is in place.
+// countLackingRUs returns how many readout units will not send their part of a MEP. No part of the MEP may be in place
+// yet.
 func (u *absentUnits) countLackingRUs(mep uint64) (n uint16) {
 	for ru := range u.lacksBelow {
 		if u.lacksPart(ru, mep) {

@@ -73,7 +73,7 @@ func (b *Builder) shutDown() error {
 // revokeAll ends every grant.
 func (b *Builder) revokeAll() {
 	for _, ref := range b.asm.appendAllRefs(nil) {
-		_ = b.cfg.Table.Revoke(ref) // a revoked one was that of a MEP on its way to the sink, or of a dead peer
+		_ = b.cfg.Table.Revoke(ref) // the error: the window was revoked before, when its MEP was complete or its peer died
 	}
 }
 

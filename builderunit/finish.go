@@ -349,7 +349,7 @@ func (f *finisher) parseEntries(slot int, mep uint64, memory []byte) {
 	}
 }
 
-// parsePartEntries reads the entries of one part, which lies at offset off.
+// parsePartEntries reads the entries at the beginning of one part. The part lies at offset off of the slot.
 func (f *finisher) parsePartEntries(ru int, part []byte, off int) *DataError {
 	sources := f.asm.parts[ru].streams
 	at := sources * placing.EntrySize

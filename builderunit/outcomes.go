@@ -85,7 +85,7 @@ func (c *committer) commitOnce() error {
 	err = c.reportResultsLocked(batch)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.unreported -= len(batch) // the scheduler knows of these MEPs, or never will
+	c.unreported -= len(batch) // the scheduler has learned of these MEPs, or never will
 	return err
 }
 

@@ -23,7 +23,7 @@ type Pull struct {
 type puller struct {
 	// immutable after newPuller
 	ruOrder       []int // readout units in the order of requests, those of the region of interest first
-	regionSize    int   // how many of them are asked before a decision; all if there is none to take
+	regionSize    int   // how many readout units are asked before the decision; all if there is no decision to take
 	requestCredit int
 
 	// MEPs with parts to be requested, oldest first. With some tens of slots, moving the rest costs less than any
@@ -32,7 +32,7 @@ type puller struct {
 	nextIndex         []int // by slot: index in ruOrder of the next request
 	outstandingBySlot []int // by slot: requests without an answer
 	outstanding       int   // requests without an answer
-	outstandingHigh   int   // most ever
+	outstandingHigh   int   // highest value of outstanding so far
 }
 
 // pendingMEP is a MEP in the queue.

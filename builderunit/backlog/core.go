@@ -56,7 +56,7 @@ type step struct {
 
 // core decides the next step. It has no clock and no I/O.
 type core struct {
-	writerTimeout time.Duration // a run without a verdict counts as over when no process has written for so long
+	writerTimeout time.Duration // a run without a verdict counts as over when no process has written for this long
 	quietSince    time.Duration // when scan first found no live writer; 0: there is one
 	orphanSince   time.Duration // when scan first found a killed writer's segment beside live ones; 0: there is none
 	recoveredRuns map[int]bool  // runs recovered since the last live writer

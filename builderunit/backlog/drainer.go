@@ -39,7 +39,7 @@ type Config struct {
 	// NewFilter makes the filter for the events of a run; most is an upper bound of the size of its MEPs, in bytes.
 	NewFilter     func(m *recording.Manifest, most int) (Filter, error)
 	EventDeadline time.Duration // of the filter for one event
-	WriterTimeout time.Duration // a run without a verdict counts as over when no process has written for so long
+	WriterTimeout time.Duration // a run without a verdict counts as over when no process has written for this long
 	Node          string        // for the manifests
 	Host          string
 	Program       string

@@ -21,7 +21,7 @@ type Options struct {
 	Wait      time.Duration    // how long to wait for the first buffer
 	Format    selection.Format // of events
 	WithData  bool             // with selection.FormatJSON: the bytes of the fragments too
-	MaxEvents uint64           // end after so many; 0: at the end of the run
+	MaxEvents uint64           // how many events to print; 0: all to the end of the run
 	// MayLose: builder units do not wait for the reader. Print counts the MEPs that they overwrite before it reads them.
 	MayLose bool
 }

@@ -41,7 +41,7 @@ type backlogGate struct {
 	ignoresBound  bool   // built MEPs are written whatever room there is
 }
 
-// isFull says whether a MEP has to wait, after so many bytes were written in all.
+// isFull says whether the next MEP has to wait. written is how many bytes the builder unit has written so far.
 func (g *backlogGate) isFull(written uint64) bool {
 	return !g.ignoresBound && g.fileBytes+int64(written-min(written, g.writtenAtLook)) >= g.maxBytes
 }

@@ -12,7 +12,7 @@ import (
 type segmentBlock struct {
 	seg            *segment
 	offset         int64  // offset of data in the segment
-	data           []byte // its capacity is the room; Write has it as the buffer of its stream
+	data           []byte // its capacity is the size of the block; Write uses it as the buffer of its stream
 	completeData   []byte // data up to the last whole MEP, or all data once handed over
 	claimedBytes   int    // bytes of completeData that a goroutine has taken to write
 	entries        []recording.Entry

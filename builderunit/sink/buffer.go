@@ -18,7 +18,7 @@ type Buffer struct {
 	// immutable; the sink closes it
 	w         *shmem.Writer
 	lendSlots *shmem.Slots // the slots whose blocks it lends; nil: it copies
-	maxLent   int          // most blocks lent at a time; other buffers may lend from the same slots
+	maxLent   int          // how many blocks may be lent at a time; other buffers may lend from the same slots
 
 	// owned by the goroutine that uses the sink
 	result   Result
@@ -128,7 +128,9 @@ func (b *Buffer) reserve(ctx context.Context, n int) (place shmem.Place, err err
 	return place, err
 }
 
-// retryDetachingDead calls do, which waits for readers, again after it has detached readers that died meanwhile.
+// retryDetachingDead calls do, which waits until readers have acknowledged MEPs. If do fails because a reader has died,
+// retryDetachingDead detaches the dead readers and calls do again, until do succeeds, fails otherwise, or ctx ends.
+// step names do in errors.
 func (b *Buffer) retryDetachingDead(ctx context.Context, step string, do func() error) error {
 	for {
 		err := do()

@@ -133,7 +133,7 @@ func (b *unsealedRecords) isFull(end int) bool {
 	return size >= minSealBytes && b.count >= minSealRecords || size >= maxSealBytes
 }
 
-// seal computes the checksums of the batch, which ends at an offset of the buffer.
+// seal computes the checksums of the records in the batch: those from the last call up to offset end of the buffer.
 func (b *unsealedRecords) seal(out *stream, m Meta, end int) error {
 	if err := event.SealRecords(out.buf[b.start:end]); err != nil {
 		return out.fail(fmt.Sprintf("compute checksums of MEP %d", m.MEP), err)

@@ -34,9 +34,9 @@ type FilterSink struct {
 
 // RegionClient is the builder unit that has regions of interest judged.
 type RegionClient interface {
-	// ApplyDecision is called once, with whether the filter keeps the MEP whose region is in a slot, and with the
-	// verdicts on its events, which are valid until it returns. It must not wait for the judges. False: the builder unit
-	// gave the MEP up meanwhile.
+	// ApplyDecision gets the filter's decision on the MEP whose region of interest is in a slot: keep, and the verdicts on
+	// its events. It is called once for each region. The verdicts are valid until it returns. It must not wait for the
+	// judges. It returns false if the builder unit has given the MEP up meanwhile.
 	ApplyDecision(m Meta, slot int, keep bool, verdicts []filter.Verdict) bool
 }
 
@@ -67,8 +67,9 @@ func (f *FilterSink) Write(ctx context.Context, m Meta, mep []byte) error {
 	return f.submit(j)
 }
 
-// Judge copies the region of interest of a MEP, which has the form of a MEP, and passes the filters' verdicts to the
-// client. It waits while no job is free; there is one for each of FilterConfig.MaxRegions.
+// Judge copies the region of interest of a MEP for the filters, and later passes their verdicts to the client. The
+// region must have the form of a MEP. Judge waits while all jobs for regions are in use; FilterConfig.MaxRegions says
+// how many there are.
 func (f *FilterSink) Judge(ctx context.Context, m Meta, region []byte, slot int, client RegionClient) error {
 	j, err := f.claimJob(ctx)
 	if err != nil {

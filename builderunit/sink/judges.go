@@ -88,9 +88,9 @@ type filterJob struct {
 	filter.Case
 	packet       selection.Packet
 	meta         Meta
-	ctx          context.Context // of its Write
+	ctx          context.Context // of the Write that brought the MEP
 	judgedEvents atomic.Int64    // events whose Verdicts are final: the worker does not touch these again
-	number       uint64          // number of its Write; guarded by mu
+	number       uint64          // counts the calls of Write: the number of the one that brought the MEP; guarded by mu
 	isUnfinished bool            // it is submitted and not finished; guarded by mu
 
 	client RegionClient // it gets the verdicts on the region in slot; nil: the job is a MEP for the output

@@ -11,8 +11,8 @@ import (
 const (
 	// entryTypeMEP is one whole MEP (docs/format/mep.md) with a mark behind it.
 	entryTypeMEP = uint32(event.MEPMagic)
-	// entryTypeSuperseded is a mark alone: the MEP that it names was handed out by this builder unit in that attempt, and
-	// another builder unit delivers it. Who has it must let it go.
+	// entryTypeSuperseded is a mark alone. It names a MEP and an attempt in which this builder unit has handed the MEP
+	// out: another builder unit delivers the MEP again, and a reader that has the first copy must drop it.
 	entryTypeSuperseded = uint32(0x50555352) // "RSUP" in memory
 	// markBytes is the size of a mark.
 	markBytes = LendMargin

@@ -192,7 +192,8 @@ func (g *segment) checkUnchanged(written int64) error {
 	return err
 }
 
-// checkName checks that the name is still that of the file, and that the file has exactly the bytes written.
+// checkName checks that the segment's name still leads to the file that this process has open, and that the file has
+// exactly the bytes that were written.
 func (g *segment) checkName() error {
 	var by, at unix.Stat_t
 	err := unix.Lstat(g.path, &at)

@@ -132,7 +132,7 @@ func (s *Segments) register() error {
 	}
 	return recording.UpdateManifest(s.c.Dir, func(m *recording.Manifest) error {
 		if m.Run != s.c.Run || m.Key != s.c.Key || m.Format != s.c.Format {
-			return fmt.Errorf("the directory is that of run %d with key %s as %s, not of run %d with key %v as %v",
+			return fmt.Errorf("the directory holds run %d with key %s as %s, and is to hold run %d with key %v as %v",
 				m.Run, m.Key, m.Format, s.c.Run, s.c.Key, s.c.Format)
 		}
 		b := s.manifestEntry(m, recording.StateWriting)

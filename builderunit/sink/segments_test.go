@@ -219,11 +219,11 @@ func TestAbortKeeps(t *testing.T) {
 func TestSegmentsRefuse(t *testing.T) {
 	r := newRun(t, t.TempDir(), recording.FormatMDF)
 	for name, change := range map[string]func(c *SegmentsConfig){
-		"format(0) is not a format":      func(c *SegmentsConfig) { c.Format = 0 },
-		"the directory is that of run 9": func(c *SegmentsConfig) { c.Key[3]++ },
-		"not of run 10 with key":         func(c *SegmentsConfig) { c.Run++ },
-		"as mdf, not of run 9 with key":  func(c *SegmentsConfig) { c.Format = recording.FormatMEP },
-		"no such file or directory":      func(c *SegmentsConfig) { c.Dir += "-not" },
+		"format(0) is not a format":    func(c *SegmentsConfig) { c.Format = 0 },
+		"the directory holds run 9":    func(c *SegmentsConfig) { c.Key[3]++ },
+		"is to hold run 10 with key":   func(c *SegmentsConfig) { c.Run++ },
+		"as mdf, and is to hold run 9": func(c *SegmentsConfig) { c.Format = recording.FormatMEP },
+		"no such file or directory":    func(c *SegmentsConfig) { c.Dir += "-not" },
 	} {
 		c := r.config(0, recording.DurabilityFile)
 		change(&c)

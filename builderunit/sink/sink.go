@@ -55,7 +55,7 @@ type Result struct {
 	Segments int    `count:"-"` // closed output segments; SegmentsStats count them
 }
 
-// add counts a MEP of so many bytes.
+// add counts a MEP of the given number of bytes.
 func (r *Result) add(m Meta, bytes int) {
 	r.MEPs++
 	r.Events += uint64(m.Events)

@@ -142,7 +142,8 @@ func (t *Tap) countDropped(v *Viewer) {
 	v.dropped.Add(1)
 }
 
-// copyEvent returns the copy of event i of the MEP, which it makes once for all viewers.
+// copyEvent returns a copy of event i of the MEP; with data, the copy has the bytes of the fragments. All viewers share
+// one copy and must not change it: the first call makes the copy, later calls find it.
 func (t *Tap) copyEvent(i int, data bool) selection.Event {
 	k := slices.IndexFunc(t.copies, func(c copiedEvent) bool { return c.index == i && (c.hasData || !data) })
 	if k < 0 {

@@ -9,7 +9,8 @@ import (
 	"ringlet/event/selection"
 )
 
-// Viewer is one viewer of a Tap. One goroutine at a time calls AppendEvents.
+// Viewer gets the events of a Tap that one selection picks, through a queue of its own. AppendEvents takes them out of
+// the queue; only one goroutine at a time may call it.
 type Viewer struct {
 	// immutable after View
 	tap         *Tap
@@ -66,8 +67,8 @@ func (v *Viewer) Close() {
 	})
 }
 
-// AppendEvents appends events of the queue to a slice, without waiting for any: about so many bytes at most, but at
-// least one event if there is one.
+// AppendEvents moves events from the queue to the end of a slice, and does not wait for any. It stops when they have
+// the given number of bytes, so the last one may exceed it; of a queue that is not empty it takes at least one.
 func (v *Viewer) AppendEvents(into []selection.Event, bytes int) []selection.Event {
 	for n := 0; n < bytes; {
 		select {
