@@ -67,7 +67,8 @@ func run(args []string, stderr io.Writer, terminal bool) int {
 	case err == nil && checkNoRepeats(k) != nil:
 		err = checkNoRepeats(k)
 	case err == nil && (c.PartSize < 1 || c.MaxRecord < 1 || c.MaxRecord > 2047):
-		err = errors.New("--part-size is 1 or above, --max-record 1 to 2047")
+		err = fmt.Errorf("--part-size is %d and --max-record %d: give --part-size 1 or above, --max-record 1 to 2047",
+			c.PartSize, c.MaxRecord)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "ringlet-convert: %v\n", err)

@@ -32,7 +32,7 @@ func TestProgram(t *testing.T) {
 		{"empty.mdf -o x.parquet --force --quiet", 0, ""},
 		{"empty.mdf", exitUsage, "missing flags: --output"},
 		{"empty.mdf -o y --to csv", exitUsage, `--to must be one of`},
-		{"empty.mdf -o y --part-size 0", exitUsage, "--part-size is 1 or above"},
+		{"empty.mdf -o y --part-size 0", exitUsage, "--part-size is 0 and --max-record 256: give --part-size 1 or above"},
 		{"empty.mdf -o y --to root --to jsonl", exitUsage, "--to is given twice: give it once"},
 		{"empty.mdf -o y --output z", exitUsage, "--output is given twice"},
 		{"empty.mdf -o x.jsonl --quiet --quiet", 0, ""},
@@ -43,7 +43,7 @@ func TestProgram(t *testing.T) {
 		{"unknown -o z --format mep", exitInput, "unknown: mep record 0 at offset 0: header: 1 bytes left"},
 		{"empty.mdf -o y.csv", exitUsage, "y.csv has the ending .csv, which this program does not write: a file ends with " +
 			".parquet, .root or .jsonl; a directory ends with /"},
-		{"empty.mdf -o y.root --to jsonl", exitUsage, "y.root is named as root, and jsonl is asked for"},
+		{"empty.mdf -o y.root --to jsonl", exitUsage, "y.root ends with .root, and the format is jsonl"},
 		{". -o y", exitError, "run.json cannot be used: it does not exist"},
 	} {
 		var out bytes.Buffer

@@ -47,8 +47,8 @@ func CheckFile(path string, overwrite bool) error {
 	return Check(path + SegmentsSuffix)
 }
 
-// FreeSpaceWarning returns a sentence if less than need bytes are free where dir is or would be; empty if there is
-// enough.
+// FreeSpaceWarning returns a sentence if less than need bytes are free in the file system of dir, or of its parent if
+// dir does not exist. It returns "" if there are enough, and also if it cannot find out.
 func FreeSpaceWarning(dir string, need int64) (warning string) {
 	n, err := freeBytes(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -80,8 +80,8 @@ func (s *SegmentContents) noteRange(e *scannedEntry) {
 // Copy is a MEP that was found more than once.
 type Copy struct {
 	MEP             uint64 `json:"mep"`
-	Segment         string `json:"segment"` // in which it was found again
-	Attempt         uint32 `json:"attempt"` // of that copy
+	Segment         string `json:"segment"` // where the MEP was found again
+	Attempt         uint32 `json:"attempt"` // of the copy in Segment
 	PreviousAttempt uint32 `json:"before"`  // the highest attempt found before
 }
 
@@ -147,7 +147,8 @@ const readTries = 5
 // again.
 func Read(ctx context.Context, path string) (*Contents, error) { return readAt(ctx, path, true) }
 
-// readAt is Read, with the last MEPs of segments (checkLast) or without any data.
+// readAt does what Read does. With checkLast it also reads the data of the last MEP of each segment; else it reads no
+// data.
 func readAt(ctx context.Context, path string, checkLast bool) (*Contents, error) {
 	if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() {
 		return readMerged(ctx, path, checkLast)

@@ -41,8 +41,8 @@ type Decisions struct {
 	// FoundInOutput is events that a killed process had written to the output: they were kept, and their decision is
 	// lost.
 	FoundInOutput uint64 `json:"found"`
-	// Copies is events of further copies of a MEP, which was built twice since a builder unit was lost. One copy is
-	// judged.
+	// Copies is how many events are in further copies of MEPs: a MEP has a second copy if a builder unit was lost and
+	// another one built the MEP again. One copy is judged.
 	Copies uint64 `json:"copies"`
 	// Damaged is events whose bytes were changed. Their segment is never removed.
 	Damaged uint64 `json:"damaged"`
@@ -459,7 +459,8 @@ func (l *Ledger) RemoveSegmentFiles(s Segment) error {
 	d, ok := l.Lookup(s)
 	id, _, isSegment := ParseSegment(s.Name)
 	if !ok || !isSegment || d.Damaged > 0 || l.f == nil {
-		return fmt.Errorf("%s is not to be removed", filepath.Join(l.dir, s.Name))
+		return fmt.Errorf("%s stays: the ledger does not list it as drained, or it has damaged MEPs",
+			filepath.Join(l.dir, s.Name))
 	}
 	for _, file := range []string{id.Name(), id.Index()} { // an index alone may be left of a drained segment
 		if err := removeFile(filepath.Join(l.dir, file)); err != nil {

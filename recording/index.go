@@ -68,7 +68,8 @@ func (e *versionError) Error() string {
 
 func (e *versionError) Is(class error) bool { return class == errHeader }
 
-// Parse reads a header from b. The error says what is wrong with it.
+// Parse reads a header from the first HeaderBytes of b, which may be longer. The error says what is wrong with the
+// bytes; then h is of no use.
 func (h *Header) Parse(b []byte) error {
 	le := binary.LittleEndian
 	switch {

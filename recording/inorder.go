@@ -39,7 +39,8 @@ type orderedMEP struct {
 }
 
 const (
-	// spanMEPs is how many MEPs of a recording are held in memory at once: 120 bytes for each.
+	// spanMEPs is how many MEPs of a recording are put in order at a time: memory holds an index entry of 120 bytes for
+	// each, 31 MB in all, and not their data.
 	spanMEPs = 1 << 18
 	// maxOpenFiles is how many segments are open at once.
 	maxOpenFiles = 64

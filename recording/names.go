@@ -71,7 +71,7 @@ func ChooseFormat(path, requested string) (Format, error) {
 	by, err := ParseFormat(ending)
 	switch known := err == nil; {
 	case requested != "auto" && known && ending != requested:
-		return 0, fmt.Errorf("%s is named as %s, and %s is asked for: give it another name", path, ending, requested)
+		return 0, fmt.Errorf("%s ends with .%s, and the format is %s: give it the ending .%[3]s", path, ending, requested)
 	case requested != "auto":
 		return ParseFormat(requested)
 	case ending == "":

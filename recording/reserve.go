@@ -19,8 +19,8 @@ const manifestReserve = 256 << 10
 
 func reservePath(runDir string) string { return filepath.Join(runDir, ReserveName) }
 
-// reserveManifest reserves room for a manifest that has so many bytes so far, or less if the disk has less. If at
-// least half of the reserve is there already, it does nothing.
+// reserveManifest reserves space on the disk for the growth of a manifest that has the given number of bytes now. If
+// the disk has less, it reserves what there is. If at least half of the reserve exists already, it does nothing.
 func reserveManifest(runDir string, bytes int) (err error) {
 	f, err := safeopen.OpenFileNoFollow(reservePath(runDir), os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {

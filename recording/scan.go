@@ -226,8 +226,8 @@ func (s *segmentScan) bytes(offset, n int64) ([]byte, error) {
 	return s.buf[:n], nil
 }
 
-// maxMEPs bounds the MEP numbers that are accepted: a run takes days for so many at a million MEPs a second. So an
-// index cannot make a set of its MEPs large or slow.
+// maxMEPs bounds the MEP numbers that are accepted from an index: at a million MEPs a second a run would take 12 days
+// to reach it. Without a bound a damaged index could make the set of its MEPs large or slow.
 const maxMEPs = 1 << 40
 
 // check says why no MEP of a run can have an entry; nil if one can. Since each MEP has a byte, an index has no more

@@ -117,7 +117,8 @@ func (s *Segment) check(builder int, format Format) error {
 		return fmt.Errorf("%q is not the name of segment %d of builder unit %d as %v", s.Name, s.Number, builder, format)
 	}
 	if b, err := hex.DecodeString(s.CRC); err != nil || len(b) != 4 || s.Bytes < 0 || s.TailBytes < 0 {
-		return fmt.Errorf("bytes or checksum of segment %q make no sense", s.Name)
+		return fmt.Errorf("the checksum %q, the %d bytes or the %d bytes of tail of segment %q make no sense", s.CRC, s.Bytes,
+			s.TailBytes, s.Name)
 	}
 	return nil
 }

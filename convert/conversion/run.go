@@ -111,7 +111,7 @@ func (o *Options) kind() (k *output.Kind, single bool, err error) {
 	k, err = output.KindOf(ext)
 	switch {
 	case err == nil && o.To != "" && o.To != k.Name:
-		return nil, false, &NameError{o.Output, fmt.Sprintf("is named as %s, and %s is asked for: give it another name",
+		return nil, false, &NameError{o.Output, fmt.Sprintf("ends with .%s, and the format is %s: give it the ending .%[2]s",
 			ext, o.To)}
 	case err == nil:
 		return k, true, nil

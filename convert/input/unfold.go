@@ -85,7 +85,7 @@ func (u *unfolder) mep(m event.MEP, record, offset int64) error {
 	return u.packets(record, offset)
 }
 
-// packets passes on the fragments of u.mfps, which hold the same events, event by event.
+// packets passes on the fragments of u.mfps, event by event. All the MFPs must hold the same events.
 func (u *unfolder) packets(record, offset int64) error {
 	u.cursors = u.cursors[:0]
 	for _, p := range u.mfps {
