@@ -12,7 +12,7 @@ type DisciplineConfig struct {
 	SlotsPerBU  int   // of each builder unit
 	Seats       Seats // of disciplines with phases
 	FencePhases bool  // a phase ends only when its writes have their outcomes
-	RoundCycles int   // most cycles of tokens served in one round of phases
+	RoundCycles int   // how many cycles of tokens one round of phases may serve
 	PreGranted  bool  // each window is granted once, for all MEPs
 }
 

@@ -11,8 +11,9 @@ import (
 	"ringlet/tagnet/core"
 )
 
-// endsProperly notes the error that ended the input, and tells whether what came before it is still to be built: yes at
-// a proper end, and if the input is bad, which the run learns from BadRecord and InputFailure.
+// endsProperly notes the error that ended the input. It tells whether the data before the error are still to be built:
+// yes, if the input has come to its end, and also if the input is bad. Of bad input the run learns through BadRecord
+// and InputFailure.
 func (u *Unit) endsProperly(err error) bool {
 	var record *source.BadRecordError
 	var down *live.EndError

@@ -231,7 +231,8 @@ func (u *Unit) retryBarrier(wait func() error) (err error) {
 	return err
 }
 
-// await waits until the core has an action for the conductor, and counts the time by what it waits for.
+// await is called by the conductor. It waits until the core has an action for the conductor to carry out, and adds the
+// time to the stopwatch of what the conductor waits for. The error is the core's, or the cause of the context's end.
 func (u *Unit) await() (a Action, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -115,7 +115,7 @@ func TestFailuresPreGranted(t *testing.T) {
 			cycles: cycle, says: "asking builder unit 1 for its windows: the wire is cut", is: broken,
 		},
 		"token for what is not held": {
-			cycles: []core.Token{none, newToken(77, 1), none}, says: "block is not retained: MEP 77; those from 0 up to 2 are",
+			cycles: []core.Token{none, newToken(77, 1), none}, says: "MEP 77 is not among those from 0 up to 2 (exclusive)",
 			is: errNotRetained,
 		},
 	} {

@@ -43,7 +43,7 @@ type RejectionStats struct {
 	FreedBytes uint64 `count:"rejected_bytes_freed" unit:"bytes" help:"bytes of these MFPs"`
 }
 
-// NewRejections makes the core of a unit that holds so many MEPs at most.
+// NewRejections makes the core for a readout unit that holds at most held MEPs.
 func NewRejections(rule RejectionPolicy, held int) *Rejections {
 	r := &Rejections{rule: rule}
 	if rule.Packing > 0 {

@@ -34,7 +34,7 @@ type Retention struct {
 	heldTo        uint64 // MEPs below have been read
 	heldFrom      uint64 // MEPs below are freed
 	neededBuffers uint64 // free buffers that the reader waits for; 0 if it does not wait
-	maxHeld       uint64 // most buffers ever in use
+	maxHeld       uint64 // highest number of buffers in use so far
 }
 
 // heldUpPart is a copy of the part of a MEP that is held up.
@@ -44,7 +44,7 @@ type heldUpPart struct {
 }
 
 // errNotRetained is wrapped by the error for a MEP whose part the Retention does not have.
-var errNotRetained = errors.New("block is not retained")
+var errNotRetained = errors.New("the readout unit does not hold its part of the MEP")
 
 // errClosed is the cause with which Close ends the unit's goroutines.
 var errClosed = errors.New("the readout unit is closed")
@@ -159,7 +159,7 @@ func (r *Retention) lookUp(mep uint64) ([]byte, error) {
 	if mep >= r.heldFrom && mep < r.heldTo {
 		return r.retainedPart(mep), nil
 	}
-	return nil, fmt.Errorf("%w: MEP %d; those from %d up to %d are, and %d that are held up",
+	return nil, fmt.Errorf("%w: MEP %d is not among those from %d up to %d (exclusive), nor among the %d that are held up",
 		errNotRetained, mep, r.heldFrom, r.heldTo, len(r.heldUp))
 }
 

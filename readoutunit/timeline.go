@@ -140,7 +140,7 @@ func (w *BarrierStats) recordHolder(held barrier.Straggler) error {
 	return w.EpochSkews.RecordValue(min(maxMicros, held.AfterFirst.Microseconds()))
 }
 
-// clone is a copy for a report, which the unit no longer writes to.
+// clone returns a copy for a report. The unit does not write to the copy.
 func (w *BarrierStats) clone() BarrierStats {
 	c := BarrierStats{TimeInBarrier: w.TimeInBarrier, BarrierWaits: w.BarrierWaits.Clone()}
 	if w.EpochSkews != nil {

@@ -68,7 +68,8 @@ type builder struct {
 // A window is memory that a part may be written to.
 type window struct {
 	Ref shmem.Ref
-	// GrantedBytes is the size that the part must have without its entries, which were announced; or anyLength.
+	// GrantedBytes is how many bytes the part must have. The entries do not count: the readout unit has announced them,
+	// and does not write them. Or anyLength.
 	GrantedBytes uint32
 }
 
@@ -241,9 +242,9 @@ func (s *Transfers) Release(below uint64) {
 	}
 }
 
-// Reject applies that the builder unit with a MEP's token rejected the MEP, and tells whether this unit's part is no
-// longer needed: the part was never requested, which ends the transfer; or, if written is set, it was written and its
-// write has its outcome.
+// Reject notes that the builder unit with a MEP's token has rejected the MEP. It tells whether this readout unit's part
+// is no longer needed: because the part was never requested, and then the transfer ends; or, if written is set, because
+// the part was written and the write has its outcome.
 func (s *Transfers) Reject(bu int, slot uint32, mep uint64, written bool) bool {
 	if !s.grantsOnRequest || bu >= len(s.builders) || int(slot) >= len(s.builders[bu].latestPlaces) {
 		return false
@@ -317,9 +318,9 @@ func (s *Transfers) deferOldest() {
 	s.places[s.finished].Stage = stageEmpty
 }
 
-// maxPlacesPerSlot is how many times as many places as slots are kept before deferOldest moves a transfer. A cycle with
-// one token, the least there is, takes placesPerCycle places, so only a transfer that is very far behind passes the
-// limit.
+// maxPlacesPerSlot is how many places are kept for each slot before deferOldest moves a transfer. A cycle takes
+// placesPerCycle places, even if it has only one token, so there are many more places than slots. Only a transfer that
+// is very far behind passes the limit.
 const maxPlacesPerSlot = 64
 
 // nextPlace is the number of the place that comes next.
@@ -542,7 +543,7 @@ func (s *Transfers) orphanedWrites() (n int) {
 // enough to be worth its barrier. Units whose phases end by a barrier agree on the number of cycles: the least that any
 // unit offers.
 type rounds struct {
-	maxCycles int      // most cycles of a round
+	maxCycles int      // how many cycles a round may have
 	start     uint64   // first place of the current round
 	cycles    int      // of the current round
 	phase     int      // of the current round
@@ -577,7 +578,7 @@ func (s *Transfers) cyclesAhead() int {
 	return n
 }
 
-// boundRound notes that a round must begin with the cycle of that number, which has not come yet.
+// boundRound notes that a round must begin with the cycle of that number. The cycle must not have come yet.
 func (s *Transfers) boundRound(cycle uint64) { s.rounds.bounds = append(s.rounds.bounds, cycle) }
 
 // RoundStart is the number of the first cycle of the current round.

@@ -142,7 +142,7 @@ func TestFailures(t *testing.T) {
 		},
 		"token for what is not held": {
 			cycles: []tagcore.Token{none, newToken(77, 1),
-				none}, says: "announcing MEP 77 to builder unit 1: block is not retained",
+				none}, says: "announcing MEP 77 to builder unit 1: the readout unit does not hold its part",
 			is: errNotRetained,
 		},
 		"token for a slot that is not there": {
