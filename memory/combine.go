@@ -44,8 +44,9 @@ func (c *combiner) join(k bufferKey, off int64, n int) (buffer, at int, full, ok
 	return 0, 0, false, false
 }
 
-// victim returns a buffer that must leave before a write that continues none can open one: first one of the write's
-// context, which the write would overtake; else the oldest, if no buffer is free.
+// victim is for a write that continues no buffer and so needs a new one. It returns the buffer that must be sent first:
+// one of the same context, since the write must not overtake it; else the oldest, if no buffer is free. ok is false if
+// no buffer must be sent.
 func (c *combiner) victim(k bufferKey) (buffer int, ok bool) {
 	oldest := noSlot
 	for i := range c.buffers {

@@ -11,8 +11,8 @@ type Outcome uint8
 // Outcomes.
 const (
 	Done    Outcome = iota
-	Refused         // it has changed nothing, unless Error.Partial
-	Unknown         // it was sent, and was done once, or not
+	Refused         // it was not done, and changed nothing, unless Error.Partial is set
+	Unknown         // the request was sent: the transaction was done once, or not at all
 )
 
 func (o Outcome) String() string {
@@ -27,8 +27,8 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("outcome(%d)", uint8(o))
 }
 
-// Cause is why a transaction was not done, if the reason is neither an error of the link nor of the context. Compare it
-// as an error.
+// Cause is why a transaction failed, unless the link or the context failed: then that error is the reason. Compare a
+// Cause with errors.Is.
 type Cause uint8
 
 // Causes. Those up to ErrProtocol are numbers in messages.
@@ -80,7 +80,8 @@ func (c Cause) Error() string {
 	return fmt.Sprintf("a cause that this version does not know: %d", uint8(c))
 }
 
-// An Error says which transaction was not done, its outcome, and why.
+// An Error says which transaction failed, and why. Outcome says what the caller can rely on: the transaction was
+// refused, or it is unknown whether it was done.
 type Error struct {
 	Op      string // such as "write"
 	Segment string

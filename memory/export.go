@@ -24,7 +24,7 @@ func (s *Space) Export(name string, seg *shmem.Segment, rules ...Pages) (*Export
 	mem := seg.Bytes()
 	pages := pagesOf(len(mem))
 	if name == "" || len(name) > maxName || slices.Contains([]byte(name), '@') {
-		return fail(fmt.Errorf("a name has 1 to %d bytes, and no @", maxName))
+		return fail(fmt.Errorf("the name has %d bytes: it may have 1 to %d, and no @", len(name), maxName))
 	}
 	var open []shmem.PageRule
 	for _, r := range rules {

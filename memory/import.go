@@ -51,7 +51,7 @@ func (s *Space) Import(ctx context.Context, name string) (*Import, error) {
 		}
 	}
 	if bare == "" || len(bare) > maxName {
-		return fail(fmt.Errorf("a name has 1 to %d bytes", maxName))
+		return fail(fmt.Errorf("the name has %d bytes: it may have 1 to %d, without @ and node", len(bare), maxName))
 	}
 	var found []*imported
 	var failed error

@@ -55,7 +55,7 @@ type windowPlace struct {
 
 // requesterState is the owner's state of a peer, for the life of their link.
 type requesterState struct {
-	newestID        uint64 // of its newest request
+	newestID        uint64 // id of the peer's newest request
 	pendingRequests int
 }
 

@@ -85,7 +85,7 @@ func (m *message) append(b []byte) []byte {
 // parse reads a message. It checks everything that needs no tables.
 func parse(b []byte) (m message, err error) {
 	if len(b) < wireHeader || b[0] != wireMagic {
-		return m, fmt.Errorf("a signal of %d bytes is no message of memory", len(b))
+		return m, fmt.Errorf("a signal of %d bytes is no message of remote memory", len(b))
 	}
 	if b[3] != MessageVersion {
 		return m, fmt.Errorf("a message of memory has version %d, this node speaks %d", b[3], MessageVersion)
@@ -106,15 +106,15 @@ func parse(b []byte) (m message, err error) {
 	case m.kind == 0 || m.kind >= numKinds:
 		return m, fmt.Errorf("a message of memory has the unknown kind %d", b[1])
 	case len(m.body) > maxBody:
-		return m, fmt.Errorf("a message of memory is %d bytes long", len(b))
+		return m, fmt.Errorf("a message of memory has a body of %d bytes, more than %d", len(m.body), maxBody)
 	case m.kind == kindFind && (len(m.body) == 0 || len(m.body) > maxName):
-		return m, fmt.Errorf("a name of %d bytes is asked for", len(m.body))
+		return m, fmt.Errorf("the peer asks for a name of %d bytes, and names have 1 to %d", len(m.body), maxName)
 	case m.kind != kindFind && m.kind != kindAnswer && len(m.body) != 0:
-		return m, fmt.Errorf("a message of kind %v has a body", m.kind)
+		return m, fmt.Errorf("a message of kind %v has a body of %d bytes, and may have none", m.kind, len(m.body))
 	case m.kind == kindLoad && (m.length == 0 || m.length > maxLoad):
-		return m, fmt.Errorf("a load of %d bytes is asked for", m.length)
+		return m, fmt.Errorf("the peer asks for a load of %d bytes, and a load has 1 to %d", m.length, maxLoad)
 	case m.kind == kindRead && (m.length == 0 || m.length > maxReadPiece):
-		return m, fmt.Errorf("a read of %d bytes is asked for", m.length)
+		return m, fmt.Errorf("the peer asks for a read of %d bytes, and a read has 1 to %d", m.length, maxReadPiece)
 	case m.off >= 1<<32:
 		return m, fmt.Errorf("a message of kind %v has the offset %d, past every window", m.kind, m.off)
 	}
@@ -137,7 +137,7 @@ func appendRuns(b []byte, runs []pageRun) []byte {
 // parseRuns reads the table of a segment with that many pages: rows in order that do not overlap.
 func parseRuns(b []byte, pages int) ([]pageRun, error) {
 	if len(b)%runBytes != 0 {
-		return nil, fmt.Errorf("a table of %d bytes, not of whole rows", len(b))
+		return nil, fmt.Errorf("the table of pages has %d bytes, and a row has %d", len(b), runBytes)
 	}
 	le := binary.LittleEndian
 	var runs []pageRun
@@ -152,7 +152,8 @@ func parseRuns(b []byte, pages int) ([]pageRun, error) {
 		}
 		if r.first < end || r.count < 1 || r.count > maxRunPages || r.first > pages-r.count ||
 			r.allow&^AllowAll != 0 || r.attributes&^attributesAll != 0 {
-			return nil, fmt.Errorf("row %d of a table, pages %d +%d of %d, is invalid", len(runs), r.first, r.count, pages)
+			return nil, fmt.Errorf("row %d of the table of pages is impossible: %d pages from page %d on, of %d",
+				len(runs), r.count, r.first, pages)
 		}
 		end = r.first + r.count
 		runs = append(runs, r)

@@ -57,7 +57,7 @@ const (
 // rule says what a descriptor of an operation must be.
 type rule struct {
 	needsSegment  bool         // it names a segment
-	maxLocalBytes int          // most local bytes; 0: it has none
+	maxLocalBytes int          // how many local bytes it may have; 0: none
 	remoteBytes   int          // bytes at the remote offset if there are no local ones
 	allow         memory.Allow // access that the grants must allow
 	allowedFlags  byte         // flags that it may have

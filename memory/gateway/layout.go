@@ -28,8 +28,8 @@ const (
 	// maxData is the largest data area, bytes.
 	maxData = 1 << 30
 
-	maxSegments = 64 // most segments that a client has imported at a time
-	maxWaits    = 16 // most waits for notices under way
+	maxSegments = 64 // how many segments a client may have imported at a time
+	maxWaits    = 16 // how many waits for notices may be under way
 	maxLength   = 4096
 	maxList     = 64
 	maxName     = 255
