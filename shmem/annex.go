@@ -26,8 +26,8 @@ func (h header) isLent() bool { return h.stride&lentBit != 0 }
 
 // lentEntry is what the writer knows of an entry that it lent.
 type lentEntry struct {
-	pos    uint64 // of its header
-	offset int    // of its data, in the annex
+	pos    uint64 // where the entry's header is in the buffer
+	offset int    // where the entry's data begin in the annex
 }
 
 // Lend makes n bytes of the annex, from offset, an entry of the given type, whose place p has LentEntrySize. The bytes

@@ -21,12 +21,12 @@ var (
 	errUnknownSegment = errors.New("the segment is not exported")
 	errOutOfSegment   = errors.New("the range is empty or does not lie inside the segment")
 	errPageDenied     = errors.New("a page of the range is closed to this peer")
-	ErrOverlap        = errors.New("the range overlaps one that is in use")
-	ErrTableFull      = errors.New("every window of the table is in use")
+	ErrOverlap        = errors.New("the range overlaps another one, which is exported or granted already")
+	ErrTableFull      = errors.New("all windows of the table are in use")
 	errBadAccess      = errors.New("the access is empty, or has an unknown kind")
 	errBadPeer        = errors.New("a grant must be to one peer, not to any")
-	errInUse          = errors.New("a grant of the segment is live")
-	errStaleRef       = errors.New("the reference belongs to no live grant")
+	errInUse          = errors.New("a window of the segment is still granted")
+	errStaleRef       = errors.New("the window that the reference names is not granted any more")
 	errPinned         = errors.New(
 		"an evicted peer's process is alive and still inside the window, so its bytes cannot be taken back")
 	ErrOtherTable     = errors.New("the table is not the expected one: an earlier process or another host made it")
@@ -40,7 +40,7 @@ var (
 	ErrSlotState = errors.New("the slot is not in the state this step begins from")
 
 	// buffers
-	ErrEndOfRun       = errors.New("the run has ended and every entry was given out")
+	ErrEndOfRun       = errors.New("the run has ended, and this reader has had all its entries")
 	errEnded          = errors.New("the end of the run is marked: nothing can follow")
 	ErrWriterGone     = errors.New("the writer is gone without marking the end of the run")
 	ErrReaderDead     = errors.New("a reader died without acknowledging: DetachDead frees what it holds")
@@ -52,7 +52,7 @@ var (
 	errBadEntry       = errors.New("the entry's length or type does not fit the place")
 	errLossySharing   = errors.New("a reader that shares entries with others may not lose any")
 	errBadMode        = errors.New("the mode is neither broadcast nor sharing")
-	errHostLayout     = errors.New("the layouts are for 64-bit little-endian machines")
+	errHostLayout     = errors.New("this machine is not 64-bit little-endian, as the layouts of shared memory need")
 )
 
 // SegmentError is a failure to create, open, close or sweep a segment.

@@ -10,13 +10,13 @@ import (
 type SlotState uint32
 
 const (
-	// SlotFree means: the builder unit owns it and may offer it.
+	// SlotFree means: the builder unit owns the slot, and may offer it to the scheduler for a MEP.
 	SlotFree SlotState = iota
-	// SlotOffered means: the scheduler owns it; it is on TagNet's list of free slots, or has a token.
+	// SlotOffered means: the scheduler owns the slot, which is on its list of free slots, or has a token.
 	SlotOffered
-	// SlotFilling means: the readout units own it; grants to its bytes are live.
+	// SlotFilling means: the readout units own the slot, and windows to its bytes are granted to them.
 	SlotFilling
-	// SlotBuilt means: the consumer owns it; it holds a complete MEP.
+	// SlotBuilt means: the consumer of MEPs owns the slot, which holds a complete MEP.
 	SlotBuilt
 
 	numSlotStates

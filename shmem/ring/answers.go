@@ -68,7 +68,7 @@ func (c *Consumer) SafeHeldAt() (uint64, bool) {
 }
 
 // ReportGivenUp tells the producer that the fragments of the events [from, to) are in no file, and why. A producer of
-// revision 1 gets no report; for it no event from the first such one on becomes safe.
+// revision 1 cannot read the report: for it no event from the first one that was given up becomes safe.
 func (c *Consumer) ReportGivenUp(from, to uint64, why Reason) {
 	if from >= to {
 		return

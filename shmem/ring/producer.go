@@ -3,6 +3,7 @@ package ring
 import (
 	"cmp"
 	"context"
+	"fmt"
 )
 
 // The way of a record into the ring (sequential, one goroutine):
@@ -155,7 +156,7 @@ func (p *Producer) Reserve(size int) ([]byte, bool, error) {
 func (p *Producer) Allocate(size int) ([]byte, bool, error) {
 	switch {
 	case size < 0 || size > p.largest:
-		return nil, false, ErrTooLarge
+		return nil, false, fmt.Errorf("%w: it has %d bytes, and %d are the most", ErrTooLarge, size, p.largest)
 	case p.reserved:
 		return nil, false, errReservation
 	}
