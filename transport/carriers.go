@@ -14,7 +14,7 @@ type Carrier uint8
 // Carriers. Hellos contain these numbers.
 const (
 	CarrierQUICGo Carrier = iota + 1 // DATAGRAM frames by quic-go (RFC 9221)
-	CarrierQUIC                      // DATAGRAM frames in packets that this program builds, many in one system call
+	CarrierQUIC                      // DATAGRAM frames; Ringlet itself builds the packets and sends many at a time
 	CarrierStream                    // QUIC streams
 	CarrierLocal                     // the memory of another process of this host
 	CarrierAuto                      // CarrierLocal on the same host, Config.AutoNetwork otherwise

@@ -42,7 +42,7 @@ func (e *Endpoint) connect(ctx context.Context, ranks []int, dials func(rank int
 	e.mu.Lock()
 	if e.closed || e.connecting {
 		e.mu.Unlock()
-		return fmt.Errorf("rank %d cannot connect twice, or when it is closed: %w", e.cfg.Rank, ErrClosed)
+		return fmt.Errorf("rank %d cannot connect: it is connecting already, or closed: %w", e.cfg.Rank, ErrClosed)
 	}
 	e.connecting = true
 	e.wg.Go(func() { e.accept(ranks, up) })

@@ -60,7 +60,8 @@ func ParseDamage(text string) (d Damage, err error) {
 // DamagesPackets reports whether there is damage that only the carrier's authentication can detect.
 func (d Damage) DamagesPackets() bool { return d.HeaderShare > 0 || d.BodyShare > 0 }
 
-// A Damager damages the datagrams of one link, and counts them.
+// A Damager damages some of the datagrams of one link, at random by the shares of a Damage, and counts those that it
+// damaged.
 type Damager struct {
 	// immutable
 	shares Damage

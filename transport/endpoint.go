@@ -86,7 +86,8 @@ type Config struct {
 	Damage Damage
 	// MayRejoin reports whether another process may replace a peer whose link is over. Nil: none may.
 	MayRejoin func(rank int) bool
-	// OnRejoin is called for the link to such a process, before its first event. It must not block. It may be nil.
+	// OnRejoin is called when a process that MayRejoin has admitted has a link, before the link reports anything. rank is
+	// the rank of that process. OnRejoin must not block. Nil: nothing is called.
 	OnRejoin func(rank int)
 	// Trace is called with the stages that datagrams pass, by any goroutine and under locks: it must neither block nor
 	// call the endpoint. Nil means no trace.

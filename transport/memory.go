@@ -15,7 +15,7 @@ import (
 	"ringlet/transport/local"
 )
 
-// memoryEngine is one end of such a link. Before installLocal it has no connection.
+// memoryEngine is this process's end of a link of the carrier local. Before installLocal it has no connection.
 type memoryEngine struct {
 	*peer
 	table *shmem.Table

@@ -437,7 +437,8 @@ func (l *loss) onTimeout(ambiguous bool) {
 	}
 }
 
-// isLossy reports whether some datagrams were lost recently, but not so many that a queue must be overflowing.
+// isLossy reports whether the path loses datagrams: some were lost recently, but fewer than an overflowing queue would
+// lose.
 func (l *loss) isLossy() bool { return l.lossShare > lossyShare && l.lossShare < congestedShare }
 
 // tailCopy is the last datagram of a burst in its space, which is to be sent a second time.

@@ -44,7 +44,7 @@ type sendSpace struct {
 	oldestLive     uint32       // oldest number that may be outstanding
 	creditLimit    uint32       // cumulative credit
 	inFlight       int          // datagrams sent and not acked
-	awaitingRepair int          // of those, known to be lost and not sent again yet
+	awaitingRepair int          // datagrams of inFlight that are known to be lost and not sent again yet
 	fragmentNext   bool         // the next repeated datagram goes in fragments if it is longer than the base size
 	urgentRepairs  int          // repairs that the congestion window does not hold back, since the timer has expired
 	newestAcked    uint64       // newest transmission known to have arrived

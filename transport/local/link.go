@@ -102,7 +102,7 @@ func New(cfg Config) (*Link, error) {
 	}
 	name := fmt.Sprintf("%s-door-%d-%08x", cfg.Table.Name(), cfg.Peer, rand.Uint32())
 	if len(name)+len(cfg.Table.Name()) > maxNamesSize {
-		return nil, fmt.Errorf("the export table's name %q is too long for an offer", cfg.Table.Name())
+		return nil, fmt.Errorf("the name of the export table, %q, is too long to be offered to a peer", cfg.Table.Name())
 	}
 	seg, in, nonce, err := createMailbox(name, cfg.Table.Dir(), cfg.Ring)
 	if err != nil {

@@ -34,7 +34,7 @@ const (
 	placementSize = 16 // without the immediate
 	pieceSize     = placementSize + 8
 	refusedSize   = placementSize + 1
-	maxPlacements = 64 // most placements of a record
+	maxPlacements = 64 // placements that a record may have
 	largestRecord = max(maxPlacements*pieceSize, link.MaxSignal)
 )
 

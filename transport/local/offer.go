@@ -49,11 +49,11 @@ func parseOffer(b []byte) (o offer, err error) {
 		return o, fmt.Errorf("%w is of version %d, this node reads %d", errBadOffer, b[0], offerVersion)
 	}
 	if len(b) < offerHeader || len(b) > maxOffer {
-		return o, fmt.Errorf("%w is %d bytes long", errBadOffer, len(b))
+		return o, fmt.Errorf("%w has %d bytes, not %d to %d", errBadOffer, len(b), offerHeader, maxOffer)
 	}
 	n, m := int(binary.LittleEndian.Uint16(b[4:])), int(binary.LittleEndian.Uint16(b[6:]))
 	if n+m != len(b)-offerHeader || b[1]|b[2]|b[3] != 0 {
-		return o, fmt.Errorf("%w has names of %d and %d bytes in %d", errBadOffer, n, m, len(b))
+		return o, fmt.Errorf("%w has %d bytes for two names of %d and %d bytes", errBadOffer, len(b)-offerHeader, n, m)
 	}
 	o.tableID, o.nonce = shmem.TableID(b[8:24]), ring.Nonce(b[24:40])
 	o.tableName, o.mailboxName = string(b[offerHeader:offerHeader+n]), string(b[offerHeader+n:])

@@ -27,7 +27,7 @@ const (
 	// handler has woken. Without these looks they would run sooner, but a pair of units was slower by 5 to 17 %
 	// (docs/design/012-local.md).
 	looksAfterNotify = 8
-	// netYieldEvery: each time after so many such yields, goroutines that wait for the network run as well.
+	// netYieldEvery: in each netYieldEvery-th of these yields, goroutines that wait for the network run as well.
 	netYieldEvery = 64
 	// idleYields is how often a receiver without Spin yields before it sleeps, so that a sender on the same core runs.
 	idleYields = 2

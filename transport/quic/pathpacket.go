@@ -49,8 +49,8 @@ func (h *pathHeader) parse(b []byte) bool {
 	return h.length >= minPacketSize && h.length <= maxPacketSize && len(b) == h.size()
 }
 
-// size is that of the packet with the header. The second half of an odd packet ends with a byte that means nothing, so
-// that both leave in one system call.
+// size returns the size of the path packet that begins with this header. A packet of odd size is sent in two halves of
+// one size, so that both leave in one system call: the second half ends with a byte that means nothing.
 func (h *pathHeader) size() int {
 	switch h.kind {
 	case kindProbe:

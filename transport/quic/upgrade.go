@@ -58,7 +58,7 @@ func (c *expressConn) upgrade(ctx context.Context, u transport.Upgrade) error {
 	if err != nil {
 		return err
 	}
-	ip := to.IP // this end's address, or that of the loopback, to find the interface
+	ip := to.IP // an address of the interface that leads to the peer: this end's own, or, on the loopback, the peer's
 	if from, ok := c.qc.LocalAddr().(*net.UDPAddr); ok && !ip.IsLoopback() {
 		ip = from.IP
 	}
