@@ -76,7 +76,7 @@ func (a *assignment) locateMembers(name string) error {
 	case a.self == nil:
 		return fmt.Errorf("view %d has no member called %s", a.view.GetNumber(), name)
 	case rus != a.cfg.RUs || bus != a.cfg.BUs:
-		return fmt.Errorf("view %d has %d readout and %d builder units of different index, the configuration %d and %d",
+		return fmt.Errorf("view %d numbers %d readout and %d builder units, and the configuration has %d and %d",
 			a.view.GetNumber(), rus, bus, a.cfg.RUs, a.cfg.BUs)
 	}
 	return nil

@@ -183,8 +183,8 @@ func (c *builder) attachment() attachment {
 
 func (*builder) linkLost(int) {}
 
-// drainExcluded waits until readout units have nothing under way to the builder unit, which is excluded, and its
-// complete MEPs are in its output.
+// drainExcluded is called when the builder unit is excluded. It waits until no readout unit has anything under way to
+// it, and its complete MEPs are in its output.
 func (c *builder) drainExcluded(ctx context.Context) error {
 	unit, fb := c.unit.Load(), c.feedback.Load()
 	if unit == nil || fb == nil {

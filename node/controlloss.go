@@ -110,7 +110,7 @@ func unitsActive(s fsm.State) bool {
 	return false
 }
 
-// hosted is the session, and the scheduler of its run if this node has it; else nil.
+// hosted returns the session, and the scheduler of its run; the scheduler is nil if it does not run on this node.
 func (n *orphanage) hosted() (*session, *tagnet.Server) {
 	s, req := n.sessionAndRequest()
 	if s == nil || req.GetTagnetName() != n.cfg.Name {

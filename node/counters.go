@@ -108,7 +108,7 @@ type figures struct {
 	allCounters
 
 	message *nodev1.Report // nil: only counters are wanted
-	steps   int            // most steps of a timeline
+	steps   int            // how many steps of a timeline are wanted at most
 }
 
 // histogram adds a histogram to the message, if both exist.

@@ -38,8 +38,8 @@ func adjustGC(set int) {
 	})
 }
 
-// gcPercentFor is the GOGC that keeps the garbage within maxGarbage beside so many live bytes. It changes by halves,
-// and so seldom.
+// gcPercentFor returns the value of GOGC that keeps the garbage within maxGarbage if live bytes are in use. It halves
+// the value until it fits, so that the value seldom changes.
 func gcPercentFor(live uint64) int {
 	percent := maxGCPercent
 	for percent > minGCPercent && live > maxGarbage*100/uint64(percent) {

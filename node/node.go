@@ -49,8 +49,8 @@ type Config struct {
 	SpinTime     time.Duration // see quic.Config
 	// IdleTimeout of quic.Config: how long a silent peer counts as alive; zero: 5 s
 	IdleTimeout       time.Duration
-	MinBarrierTimeout time.Duration // a barrier waits so long at least; zero: as configured
-	// commands, handshakes and answers may take so long at least; zero: their own time-outs
+	MinBarrierTimeout time.Duration // lower bound of the barrier's time-out; zero: as configured
+	// MinTimeout is a lower bound of the time-outs of commands, handshakes and answers; zero: none
 	MinTimeout time.Duration
 	Log        *slog.Logger       // nil: slog.Default
 	Notifier   *sdnotify.Notifier // nil: no service manager

@@ -60,7 +60,8 @@ func newReadout(b *base, h *handlers, ru int, progress func() uint64) *readout {
 	return c
 }
 
-// fromReadout makes a handler for signals of readout units, which gets the unit's index in place of the rank.
+// fromReadout makes a handler for signals of readout units out of take. take gets the index of the readout unit in
+// place of the rank.
 func (c *readout) fromReadout(take signalHandler) signalHandler {
 	return func(peer int, payload []byte) error {
 		if from, ok := c.ruByRank[peer]; ok {
@@ -211,8 +212,8 @@ func (c *readout) allocateRetention(cfg *readoutunit.Config) error {
 	return err
 }
 
-// allocateArena is memory of that size: that of the last run, if it has this size and no write from it is under way, or
-// new memory.
+// allocateArena returns memory of the given size: the memory of the last run, if it has this size and no write from it
+// is under way; else new memory.
 func (c *readout) allocateArena(size int) ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -150,8 +150,9 @@ func (m *sampler) addCounter(name string, each bool) error {
 	return nil
 }
 
-// addFast adds the columns of a counter that is read for each sample: with each, one column for each name in of;
-// otherwise one with the sum, which read returns for index len(of).
+// addFast adds the columns of a counter that is read for each sample. If each is true, there is one column for each
+// name in of, and read(i) returns the value for name i. Otherwise there is one column with the sum, and read(len(of))
+// returns the sum.
 func (m *sampler) addFast(name string, of []string, each bool, c counter.Counter, read func(i int) uint64) {
 	if !each {
 		m.addColumn(name, "", c, &probe{read: func() uint64 { return read(len(of)) }})

@@ -27,7 +27,7 @@ func (id *Identity) WriteBundle(w io.Writer, gossip []byte) error {
 	m := id.material()
 	key, ok := m.pair.PrivateKey.(crypto.Signer)
 	if !ok {
-		return fmt.Errorf("the key of %s cannot be written", id.Name)
+		return fmt.Errorf("the key of %s cannot be written: a %T cannot sign", id.Name, m.pair.PrivateKey)
 	}
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {

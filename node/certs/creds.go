@@ -126,8 +126,8 @@ func (m *expiringConn) Close() error {
 	return m.Conn.Close()
 }
 
-// onExpiry calls f when the certificate of a connection's peer expires, or that of its authority. Stop the timer if the
-// connection ends before.
+// onExpiry calls f when the certificate of the connection's peer, or of the authority that issued it, expires. The
+// caller stops the timer if the connection ends earlier.
 func onExpiry(state tls.ConnectionState, f func(*expiredError)) *time.Timer {
 	who, end := expiryOf(state)
 	return time.AfterFunc(time.Until(end), func() { f(&expiredError{Peer: who, NotAfter: end}) })

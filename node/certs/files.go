@@ -76,7 +76,7 @@ func (id *Identity) Save(dir string) error {
 	}
 	key, ok := m.pair.PrivateKey.(crypto.Signer)
 	if !ok {
-		return fmt.Errorf("the key of %s cannot be saved", id.Name)
+		return fmt.Errorf("the key of %s cannot be saved: a %T cannot sign", id.Name, m.pair.PrivateKey)
 	}
 	return savePair(base+certSuffix, base+keySuffix, m.pair.Leaf, key, true)
 }

@@ -113,7 +113,7 @@ func TimingFor(bind string, join []string) Timing {
 // Member is a node of the cluster; this node is one, too.
 type Member struct {
 	Name string
-	Addr netip.AddrPort // of its gossip
+	Addr netip.AddrPort // where its gossip listens
 	Meta Meta
 }
 

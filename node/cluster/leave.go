@@ -76,7 +76,7 @@ func (c *Cluster) handleMessage(b []byte) {
 		list := c.list
 		c.mu.Unlock()
 		if !ok || list == nil || name == c.cfg.Name {
-			return // this node has it as gone already
+			return // to this node the member is gone already
 		}
 		if err := list.SendBestEffort(memberlistNode(m), append([]byte{msgLeaveNoted}, c.cfg.Name...)); err != nil {
 			c.log.Debug("leaving of a member: not answered", "member", name, "err", err)

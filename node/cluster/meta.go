@@ -52,7 +52,7 @@ type Meta struct {
 	Roles    Roles
 	GRPCAddr string // host:port of its gRPC services
 	QUICAddr string // host:port of its data socket, UDP
-	Version  string // of its program
+	Version  string // release of Ringlet that the node runs
 }
 
 // The form on the wire (docs/design/007-membership-and-identity.md):

@@ -179,7 +179,7 @@ func (r *boundedTransport) admitStreams() {
 }
 
 // errEvicted is the reason to close an admitted connection of gossip.
-var errEvicted = errors.New("it was the oldest, and others came")
+var errEvicted = errors.New("it was the oldest connection, and newer ones needed its place")
 
 // reject closes a connection that exceeds the bounds.
 func (r *boundedTransport) reject(conn net.Conn, host netip.Addr, why error) {

@@ -13,7 +13,7 @@ import (
 // maxSources follows from the source id of an MFP, 16 bits.
 const maxSources = 1 << 16
 
-// minSegmentSize is the smallest segment-size, in bytes. Only tests need so small segments.
+// minSegmentSize is the smallest segment-size, in bytes. Only tests need segments as small as this.
 const minSegmentSize = 64 << 10
 
 // checkValues checks each field alone.

@@ -43,8 +43,9 @@ func (c Config) Compose(name string, text []byte, settings []string) (Completed,
 	return Completed{c}, nil
 }
 
-// Restore reads a configuration that Effective has printed. It does not complete it again: a run keeps the
-// configuration that it had, whatever defaults a later version has.
+// Restore reads a configuration that Effective has printed, with all defaults filled in. Restore fills in no defaults:
+// a run keeps the configuration that it had, even if a later release of Ringlet has other defaults. name names the text
+// in errors.
 func Restore(name string, text []byte) (Completed, error) {
 	c, _, err := read(name, bytes.NewReader(text))
 	return Completed{c}, err

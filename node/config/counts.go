@@ -28,7 +28,7 @@ func parseCounts(text string) ([]int, error) {
 			return nil, fmt.Errorf("%d is more than the %d sources that a 16-bit source id can tell apart", n, maxSources)
 		}
 		if counts = append(counts, int(n)); len(counts) > maxSources {
-			return nil, fmt.Errorf("these are the sources of more than %d readout units", maxSources)
+			return nil, fmt.Errorf("it lists the sources of more than %d readout units, which is the most", maxSources)
 		}
 	}
 	if len(counts) == 1 && counts[0] == 0 {

@@ -21,12 +21,12 @@ type LossPolicy struct {
 	Text     string
 }
 
-// Tolerates says whether a run may go on with so many units left.
+// Tolerates says whether a run may go on with only remaining units.
 func (l LossPolicy) Tolerates(remaining int) bool { return remaining >= l.MinUnits }
 
 func (l LossPolicy) String() string { return l.Text }
 
-// ParseLoss reads the policy for a role with so many units.
+// ParseLoss reads the policy for the loss of readout or builder units, of which there are units in all.
 func ParseLoss(text string, units int) (LossPolicy, error) {
 	l := LossPolicy{Text: text}
 	words := strings.Fields(text)
@@ -87,15 +87,17 @@ func (c Operation) MemberNames() []string {
 	return names
 }
 
-// LossPolicies returns the policies of readout and builder units. It needs a completed configuration.
+// LossPolicies returns the policies for the loss of readout units and of builder units, as configured. The
+// configuration must be completed.
 func (c Config) LossPolicies() (readout, builder LossPolicy) {
 	readout, _ = ParseLoss(c.ReadoutLoss, c.RUs)
 	builder, _ = ParseLoss(c.BuilderLoss, c.BUs)
 	return readout, builder
 }
 
-// LossPoliciesInRun returns the policies during a run. If tags pass through every readout unit, a run needs all of
-// them, whatever the policy for the next run. It needs a completed configuration.
+// LossPoliciesInRun returns the policies that hold while a run goes on; LossPolicies returns those by which the next
+// run begins. They differ if the discipline passes tags through every readout unit: then a run needs all readout units
+// to the end, whatever readout-loss allows. The configuration must be completed.
 func (c Config) LossPoliciesInRun() (readout, builder LossPolicy) {
 	readout, builder = c.LossPolicies()
 	if c.DisciplineKind().Tags {
@@ -104,7 +106,7 @@ func (c Config) LossPoliciesInRun() (readout, builder LossPolicy) {
 	return readout, builder
 }
 
-// RecoveryLimit is the bound of automatic recovery. It needs a completed configuration.
+// RecoveryLimit returns the bound of automatic recovery. The configuration must be completed.
 func (c Operation) RecoveryLimit() RecoveryBound {
 	r, _ := parseRecovery(c.Recovery)
 	return r

@@ -33,7 +33,7 @@ func parseSets(text string) ([][]int, error) {
 				return nil, err
 			}
 			if remaining -= high - low + 1; remaining < 0 {
-				return nil, fmt.Errorf("%d indices are too many", maxIndex+1-remaining)
+				return nil, fmt.Errorf("%d indices are too many: %d are the most", maxIndex+1-remaining, maxIndex+1)
 			}
 			for i := low; i <= high; i++ {
 				set = append(set, i)

@@ -34,7 +34,7 @@ func ParseTolerance(text string) (t Tolerance, err error) {
 	return t, nil
 }
 
-// Tolerates says whether so many missing fragments are tolerated, of a source with so many in all.
+// Tolerates says whether a source may lack missing fragments of the number that it should have, of.
 func (t Tolerance) Tolerates(missing, of uint64) bool {
 	return missing <= t.MaxMissing || float64(missing)*100 <= t.MaxPercent*float64(of)
 }

@@ -80,7 +80,8 @@ func (n *Notifier) SetStatus(status string) { n.send("STATUS=" + oneLine(status)
 // NotifyStopping reports that the process is about to end.
 func (n *Notifier) NotifyStopping(status string) { n.send("STOPPING=1\nSTATUS=" + oneLine(status)) }
 
-// ExtendTimeout asks the service manager, which has told the process to end, not to kill it within that time from now.
+// ExtendTimeout asks the service manager not to kill this process within the given time from now. It is for a process
+// that the service manager has told to end.
 func (n *Notifier) ExtendTimeout(by time.Duration) {
 	n.send("EXTEND_TIMEOUT_USEC=" + strconv.FormatInt(by.Microseconds(), 10))
 }
