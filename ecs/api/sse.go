@@ -107,7 +107,7 @@ type eventStream struct {
 	ended          bool
 }
 
-// Context is that of the request.
+// Context returns the context of the request.
 func (e *eventStream) Context() context.Context { return e.ctx }
 
 // RecvMsg returns the request. The handler calls it once.

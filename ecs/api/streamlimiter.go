@@ -15,7 +15,7 @@ const (
 	DefaultStreams = 256
 	// MaxStreams is the greatest Config.MaxStreams.
 	MaxStreams = 1 << 16
-	// userShareDivisor: one user may have one part in so many of the streams and bytes.
+	// userShareDivisor: one user may have one part in userShareDivisor of the streams, and of the bytes under way.
 	userShareDivisor = 4
 	// maxBytesUnderWay bounds the bytes of messages under way in all streams. A stream counts its last message until it
 	// sends the next one, since the client may not have read it.

@@ -198,7 +198,8 @@ func findDegraded(v *view) (out findings) {
 	return out
 }
 
-// adviseDegraded replaces the rule's advice, which speaks of a run that goes on, if there is none.
+// adviseDegraded returns the advice that a degraded component itself gives. If it gives none, and no run goes on, it
+// returns another one, since the advice of the rule speaks of a run that goes on; "" means the advice of the rule.
 func adviseDegraded(v *view, component string) string {
 	if advice := v.advice(component); advice != "" || v.now.GetRun() != 0 {
 		return advice

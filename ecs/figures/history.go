@@ -19,7 +19,8 @@ type history struct {
 	lastSampleTime time.Time
 }
 
-// sampleTolerance is how much too early a sample may be: a ticker of 500 ms is now and then a little early.
+// sampleTolerance is by how much a sample may come before sampleInterval is over: a ticker sometimes fires a little
+// early.
 const sampleTolerance = sampleInterval / 10
 
 func (h *history) add(s *ecsv1.Snapshot, resent float64) {

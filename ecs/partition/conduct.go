@@ -29,8 +29,9 @@ type conductor struct {
 	recoveryTimes []time.Time // of the automatic recoveries that still count
 }
 
-// conduct gives an input to the machine of a run, carries out the actions, and gives the machine the answer to an
-// awaited one, and so on until no action is awaited. The error is that of the last action that failed.
+// conduct gives an input to the machine of a run, and carries out the actions that the machine answers. If the machine
+// awaits the result of an action, conduct gives it the result as the next input, until it awaits none. The error is the
+// one of the last action that failed.
 func (c *conductor) conduct(ctx context.Context, run *nodes.Run, in ecsrun.Input) (failed error) {
 	for {
 		if in.At.IsZero() {

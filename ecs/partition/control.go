@@ -96,11 +96,11 @@ type loadedConfig struct {
 // pendingCommand are the arguments of commands under way.
 type pendingCommand struct {
 	configuration    config.Completed
-	prepared         bool   // as loadedConfig.prepared
+	prepared         bool   // the same as in loadedConfig
 	user             string // who gave the last command
 	remark, scanName string
 	stopRequested    bool      // a user asked for stop
-	abandon          bool      // and for abandon: the MEPs under way are dropped
+	abandon          bool      // a user asked for abandon: the MEPs under way are dropped
 	joinDeadline     time.Time // how long the step waits for members; zero: joinTimeout from the step's beginning
 }
 

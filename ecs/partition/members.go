@@ -280,8 +280,8 @@ func (m *members) awaitJoined(ctx context.Context, due []string, until time.Time
 // memberPollInterval is how often awaitJoined looks whether a process has been restarted.
 const memberPollInterval = 200 * time.Millisecond
 
-// livingMembers are the members without those whose process is known to have ended, which gossip misses only later. A
-// new process has another address, or answers at the same one.
+// livingMembers returns the members without those whose process is known to have ended; gossip finds that out only
+// later. A new process of the same name is a member: it has another address, or answers at the same one.
 func (m *members) livingMembers(present map[string]cluster.Member) map[string]cluster.Member {
 	nodeSet := m.currentState().nodeSet
 	if nodeSet == nil {
@@ -511,7 +511,7 @@ type tooFewUnitsError struct {
 
 func (e *tooFewUnitsError) Error() string { return e.Unwrap().Error() }
 
-// Unwrap is the error as a problem of the configuration, which could have another policy.
+// Unwrap returns the error as a problem of the configuration: with another policy for losses the run could begin.
 func (e *tooFewUnitsError) Unwrap() error {
 	return &config.InvalidError{Problems: []config.Problem{e.Problem}}
 }

@@ -73,7 +73,9 @@ func memberNames(v *nodev1.View) []string {
 	return names
 }
 
-// decode decodes the saved state: the loaded configuration, that of the participants, and the view.
+// decode returns what the saved state holds: the loaded configuration, which is for all members of the partition; the
+// configuration of the participants; and the view. Before a view was saved, the configuration of the participants is
+// the loaded one, and the view is empty.
 func (m *savedState) decode() (*loadedConfig, config.Completed, *nodev1.View, error) {
 	view := &nodev1.View{}
 	cfg, err := config.Restore("the configuration of the last control", []byte(m.Configuration))
@@ -130,7 +132,7 @@ type pendingWrites struct {
 	records       map[uint32]*ecsv1.Run
 	events        []*ecsv1.Event // in order
 	droppedEvents int            // events beyond maxPendingEvents
-	savedState    []byte         // of the partition; nil: the store has it
+	savedState    []byte         // state of the partition to be written; nil: the store has the newest
 }
 
 // maxPendingEvents bounds the events that are kept while the store fails: a run of many hours has some hundreds.

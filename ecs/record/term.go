@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 
 	"go.etcd.io/bbolt"
@@ -22,9 +23,9 @@ func (s *Store) NextTerm(atLeast uint64) (term uint64, err error) {
 			last, err := openValue(kindMemory, key, v)
 			switch {
 			case err == nil && len(last) != 8:
-				err = errors.New("it is no number")
+				err = fmt.Errorf("it has %d bytes, and a term has 8", len(last))
 			case err == nil && binary.BigEndian.Uint64(last) == math.MaxUint64:
-				err = errors.New("no number is larger")
+				err = errors.New("it is the largest number: no term can follow")
 			case err == nil:
 				term = max(term, binary.BigEndian.Uint64(last)+1)
 			}

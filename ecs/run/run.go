@@ -49,7 +49,7 @@ const (
 	Pause       Kind = "pause"       // a client asked for pause
 	Resume      Kind = "resume"      // a client asked for resume
 	Stop        Kind = "stop"        // end the run in good order: user By asked for it, or the machine itself (AskStop)
-	Finish      Kind = "finish"      // as Stop, where every issued MEP has its outcome already
+	Finish      Kind = "finish"      // does what Stop does, when every issued MEP has its outcome already
 	Abandon     Kind = "abandon"     // user By asked that the MEPs under way are dropped
 	GiveUp      Kind = "give up"     // Fault took the partition to Error, or the run's end took too long
 	Drained     Kind = "drained"     // every issued MEP has its outcome, and the scheduler will issue no other
@@ -209,9 +209,9 @@ type State struct {
 	Ticket   uint64 // counts the phases: see Input
 	ByItself string // the End of a run that drains without a stop: EndEvents or EndInput; set before Open
 
-	Begun    time.Time // every node was Running; zero: not all were
-	Ending   time.Time // a stop was asked for, or a fault struck the run; zero: neither
-	Draining time.Time // the scheduler was told to issue no more MEPs; zero: it was not
+	Begun    time.Time // when every node was Running; zero: not all were yet
+	Ending   time.Time // when a stop was asked for, or a fault struck the run; zero: neither happened
+	Draining time.Time // when the scheduler was told to issue no more tokens; zero: it was not told
 
 	End       string // why the run ends, an End constant; empty: it goes on
 	StoppedBy string // the user who asked for the end; empty: no user did

@@ -39,7 +39,7 @@ type Cause interface {
 // FromCause is the fault in a message.
 func FromCause(c Cause) Fault {
 	trouble := ""
-	if t, ok := c.(interface{ GetTrouble() string }); ok { // a node's message has it; a record's has the advice
+	if t, ok := c.(interface{ GetTrouble() string }); ok { // a record has the advice instead
 		trouble = t.GetTrouble()
 	}
 	return Fault{

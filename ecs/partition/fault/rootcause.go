@@ -112,7 +112,8 @@ func (a *account) asFault(x Observation) Fault {
 	return f
 }
 
-// CauseAmong is the root cause among these observations alone, which Core does not keep; nil if none counts.
+// CauseAmong returns the root cause among the given observations alone; nil if none of them counts. Core does not keep
+// them.
 func (c *Core) CauseAmong(observations []Observation, now time.Time) *Fault {
 	among := &account{core: c, now: c.clock.tick(now)}
 	for _, x := range observations {

@@ -12,8 +12,8 @@ type BuilderShare struct {
 	RateHz float64 `json:"rate_hz"` // events built per second of the run
 
 	Discarded       uint64 `json:"meps_discarded"`
-	Skips           uint64 `json:"skips"`                            // places of cycles that stayed empty since it had no free slot
-	TimesLeftBehind uint64 `json:"left_behind"`                      // times that the other builder units went on without it
+	Skips           uint64 `json:"skips"`                            // places in cycles left empty for lack of a free slot
+	TimesLeftBehind uint64 `json:"left_behind"`                      // how often the others went on without this unit
 	Suspensions     uint64 `json:"suspensions" sum:"bu.suspensions"` // on purpose, by --debug-suspend-bus
 	SuspendedUs     uint64 `json:"suspended_us" sum:"bu.suspended_us"`
 }

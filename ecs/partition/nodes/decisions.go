@@ -19,7 +19,7 @@ type Decisions struct {
 	Accepted            uint64     `json:"accepted" sum:"dec.decisions_accepted"`
 	Rejected            uint64     `json:"rejected" sum:"dec.decisions_rejected"`
 	Failed              uint64     `json:"failed" sum:"dec.decisions_failed"`       // could not be judged
-	TimedOut            uint64     `json:"timed_out" sum:"dec.decisions_timed_out"` // by the builder unit, or for one of the next three reasons
+	TimedOut            uint64     `json:"timed_out" sum:"dec.decisions_timed_out"` // by the builder unit, or for the next three reasons
 	NoResult            uint64     `json:"no_result" sum:"dec.timed_out"`
 	Overrun             uint64     `json:"overrun" sum:"dec.overrun"`
 	Unanswered          uint64     `json:"unanswered" sum:"dec.unanswered"`
@@ -27,13 +27,13 @@ type Decisions struct {
 	ResultsLate         uint64     `json:"results_late" sum:"dec.results_late"`
 	ResultsDoubled      uint64     `json:"results_doubled" sum:"dec.results_doubled"`
 	ResultsImpossible   uint64     `json:"results_impossible" sum:"dec.results_ahead,dec.results_old_epoch,dec.results_stranger,dec.results_unmeant,dec.results_broken,dec.results_foreign,dec.results_early"`
-	ResultsUnsent       uint64     `json:"results_unsent"` // by builder units: it is not certain that the decision unit got them
+	ResultsUnsent       uint64     `json:"results_unsent"` // the decision unit may not have got them
 	WaitUs              Quantiles4 `json:"wait_us"`        // from when the event is known to be triggered to its decision
 	// The parts of WaitUs, of events with a result that says how long the builder unit took.
-	BuildingUs Quantiles4 `json:"building_us"`               // until the event's last byte, and the way of the result
+	BuildingUs Quantiles4 `json:"building_us"`               // to the event's last byte, and the result's way here
 	JudgedUs   Quantiles4 `json:"judged_us"`                 // from the last byte to the result
 	OrderingUs Quantiles4 `json:"ordering_us"`               // from the result to the decision
-	Unsplit    uint64     `json:"unsplit" sum:"dec.unsplit"` // in JudgedUs alone: their time is too long for a result's field
+	Unsplit    uint64     `json:"unsplit" sum:"dec.unsplit"` // in JudgedUs alone: too long for a result's field
 	NodeLost   bool       `json:"lost,omitempty"`            // its node was lost: these are the last counts that it reported
 	// Readout sums the counts of all readout units.
 	Readout ReadoutDecisions `json:"readout"`

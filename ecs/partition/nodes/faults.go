@@ -79,7 +79,8 @@ func (f *faults) tolerateLosses(lose func(fault.Fault)) {
 	f.core.BeginRun()
 }
 
-// clearIfIgnoring has faults count again after the end of a run, which ignores them; clear does so in any case.
+// clearIfIgnoring forgets the faults seen so far, if they are ignored: while a run ends, faults are ignored, and after
+// its end new ones must count again. clear does the same in any case.
 func (f *faults) clearIfIgnoring() {
 	if queryCore(f, (*fault.Core).IgnoresFaults) {
 		f.clear()
@@ -120,9 +121,9 @@ func (f *faults) isFinal(rep *nodev1.Report) bool {
 	return rep.GetFinal() && rep.GetRun() == f.runNumber.Load()
 }
 
-// observeReport makes observations of a report: a node in Error, or parked, names the component at fault, which may be
-// the node itself; and it lists the peers to which it has lost its link. A final report has none of these links.
-// present says that the report is of the present view.
+// observeReport makes observations out of a node's report. A node in Error, or parked, names the component at fault,
+// which can be itself. A node also lists the peers to which it has lost its link, except in its final report. present
+// says that the report is of the present view.
 func (f *faults) observeReport(node string, rep *nodev1.Report, present bool) {
 	if st := rep.GetStatus(); present && queryCore(f, (*fault.Core).AcceptsReports) &&
 		(st.GetState() == fsm.Error.String() || st.GetParked()) {

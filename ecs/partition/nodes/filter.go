@@ -22,7 +22,7 @@ type Filter struct {
 	HeldUs           uint64  `json:"held_us" sum:"bu.filter_held_us"` // time that built MEPs waited for a place in its queue, summed over builder units
 
 	WaitUs     *Quantiles4      `json:"wait_us,omitempty"`   // from the last byte of an event until the filter had it
-	InFilterUs *Quantiles4      `json:"in_us,omitempty"`     // in the filter, for an event
+	InFilterUs *Quantiles4      `json:"in_us,omitempty"`     // how long the filter works on an event
 	Processes  *FilterProcesses `json:"processes,omitempty"` // of a filter in processes
 }
 
@@ -98,7 +98,7 @@ type Backlog struct {
 	Accepted        uint64 `json:"accepted" sum:"bu.backlog_accepted"`   // events, by the second filter
 	Rejected        uint64 `json:"rejected" sum:"bu.backlog_rejected"`
 	RejectedButKept uint64 `json:"rejected_kept" sum:"bu.backlog_carried"` // rejected, and kept since another event of their MEP is kept
-	Passed          uint64 `json:"passed" sum:"bu.backlog_passed"`         // by time-out, after a failure, or found at a restart
+	Passed          uint64 `json:"passed" sum:"bu.backlog_passed"`         // kept unjudged: time-out, failure, restart
 	Copies          uint64 `json:"copies" sum:"bu.backlog_copies"`         // MEPs that were built twice, and judged once
 	Damaged         uint64 `json:"damaged" sum:"bu.backlog_damaged"`
 }

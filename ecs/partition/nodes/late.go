@@ -144,7 +144,8 @@ func wantedOutputsOf(cfg *config.Completed, names []string, built map[string]uin
 	return list
 }
 
-// BuilderNames are those of the names, which are in the order of ranks, whose nodes have a builder unit.
+// BuilderNames returns the names of nodes that have a builder unit. names are the names of all nodes, in the order of
+// ranks.
 func BuilderNames(cfg *config.Completed, names []string) (list []string) {
 	for _, w := range wantedOutputsOf(cfg, names, nil) {
 		list = append(list, w.node)

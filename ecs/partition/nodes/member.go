@@ -176,9 +176,9 @@ func (m *member) requestReport(ctx context.Context) error {
 	return nil
 }
 
-// Connect connects to the node services of these members, which are in the order of ranks, waits for the first answer
-// of each, and begins to watch them. If some do not answer before ctx ends, or refuse, UnreachableNodes names them from
-// the error.
+// Connect connects to the node services of members, waits for the first answer of each, and begins to watch them.
+// members must be in the order of ranks. If some do not answer before ctx ends, or refuse, UnreachableNodes reads their
+// names from the error.
 func (c *NodeSet) Connect(ctx context.Context, members []cluster.Member) error {
 	if err := c.dial(entriesOf(&c.cfg, members)...); err != nil {
 		return err

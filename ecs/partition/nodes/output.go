@@ -97,8 +97,9 @@ func (r *Run) CloseWithoutNodes(out *Report) {
 	}))
 }
 
-// reconcileFigures corrects the last figures of a scheduler that was lost by the files: they hold meps MEPs with so
-// many events, and all event numbers are below end. The other events that were triggered count as abandoned.
+// reconcileFigures corrects the figures of a scheduler that was lost: the last ones that it reported lack what came
+// later. The files of the output show more: they hold meps MEPs with that number of events, and all event numbers are
+// below end. Triggered events that the files do not have count as abandoned.
 func (r *Report) reconcileFigures(meps, events, end uint64) {
 	if r.EventsBuilt < events {
 		r.MEPsBuilt, r.EventsBuilt = meps, events

@@ -12,8 +12,8 @@ import (
 type BarrierHolder struct {
 	RU     int        `json:"ru"`
 	Node   string     `json:"node"`
-	Epochs int64      `json:"epochs"` // in which it entered last
-	ByUs   Quantiles3 `json:"by_us"`  // how much later than the last but one
+	Epochs int64      `json:"epochs"` // epochs in which it entered last
+	ByUs   Quantiles3 `json:"by_us"`  // how long after the last but one it entered, µs
 }
 
 // TimelineStep is one transfer of a readout unit, or a phase in which it had nothing to send, with its times.

@@ -20,7 +20,7 @@ import (
 // anywhere.
 func Prepare(ctx context.Context, c *config.Completed, inputs *safeopen.AllowedPaths) error {
 	if err := prepareOutput(c); err != nil {
-		return fmt.Errorf("the output cannot be written: %w", err)
+		return fmt.Errorf("the path of the output cannot be made absolute: %w", err)
 	}
 	boards, err := prepareFilter(c, inputs)
 	if err != nil {

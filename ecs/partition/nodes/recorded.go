@@ -174,7 +174,7 @@ type readBackOutput struct {
 	recovered      []string
 
 	cfg     config.Completed  // with this output alone
-	streams []*readBackOutput // if a builder unit has several outputs: those of files, of which this is the sum
+	streams []*readBackOutput // several outputs of files, whose sum this one is; nil if builder units have one output
 }
 
 // runDirectory is one directory of a run, which nodes may share.

@@ -34,7 +34,7 @@ type Report struct {
 	Barrier      string `json:"barrier"`
 	Packing      int    `json:"packing"`
 	SourcesPerRU int    `json:"streams"`            // sources of each readout unit; 0 if their numbers differ
-	Division     []int  `json:"division,omitempty"` // if they differ: sources of each
+	Division     []int  `json:"division,omitempty"` // sources of each readout unit; only if their numbers differ
 
 	Links map[string]uint64 `json:"links"` // by the carrier in effect
 
@@ -73,7 +73,7 @@ type Report struct {
 	BarrierShare   float64         `json:"barrier_share"` // of the readout units' time
 	BarrierUs      Quantiles3      `json:"barrier_us"`
 	PhaseSkewUs    Quantiles3      `json:"phase_skew_us"`    // from the first readout unit in the barrier to the last, per epoch
-	BarrierHolders []BarrierHolder `json:"holders"`          // most epochs first
+	BarrierHolders []BarrierHolder `json:"holders"`          // in the order of the number of epochs, highest first
 	LatencyUs      Quantiles4      `json:"build_latency_us"` // token issued to MEP complete
 
 	Builders []BuilderShare `json:"builders"`          // in the order of the view
@@ -117,7 +117,7 @@ type Report struct {
 	OutputEvents     uint64                  `json:"output_events,omitempty"`  // that a reader of the output finds
 	RecordedOutput   *Output                 `json:"recorded,omitempty"`       // contents of the files; nil: no files
 	OutputBy         string                  `json:"output_by,omitempty"`      // how MEPs are divided among several output streams
-	OutputStreams    []OutputStream          `json:"output_streams,omitempty"` // if a builder unit has several
+	OutputStreams    []OutputStream          `json:"output_streams,omitempty"` // of each output, if there are several
 	Unmerged         bool                    `json:"unmerged,omitempty"`       // the single file was not made; its segments are safe
 	Counters         []NodeCounters          `json:"counters"`
 	Scheduler        map[string]uint64       `json:"scheduler"` // its counters that are not 0

@@ -34,9 +34,9 @@ type scheduler struct {
 	isEnding func() bool       // the run ends
 
 	// set when it is made
-	localHost  *member             // connection to the scheduler's service in this process; nil: a node has it
-	stopHost   func()              // ends that service; nil: a node has it
-	listener   *connlimit.Listener // of that service; nil: a node has it
+	localHost  *member             // connection to the scheduler's service in this process; nil: it is on a node
+	stopHost   func()              // ends the service in this process; nil: it is on a node
+	listener   *connlimit.Listener // of the service in this process; nil: it is on a node
 	endOnHost  func()              // ends the scheduler; nil before it is made
 	isDraining bool                // the scheduler was told to issue no further MEP
 	lost       bool                // the scheduler was lost before its accounts were closed: lastStats is stale
@@ -58,7 +58,7 @@ func (r *scheduler) startScheduler(ctx context.Context) error {
 	n := r.localHost
 	if r.set.opts.TagnetNode != "" {
 		n, err = r.tagnetNode()
-		name = r.set.opts.TagnetNode // if empty, units expect the control's certificate
+		name = r.set.opts.TagnetNode // units expect the certificate of this node; of the control if name is empty
 	} else if n == nil {
 		n, err = r.hostScheduler()
 	}

@@ -30,8 +30,8 @@ func LiveSources(cfg config.Completed) (out []figures.Source) {
 // SourceReport are the counts of a live source: the fragments that it sent, and what became of them.
 type SourceReport struct {
 	Source            int    `json:"source"` // id
-	Name              string `json:"name"`   // in the setting input
-	Node              string `json:"node"`   // of its readout unit
+	Name              string `json:"name"`   // as in the setting input
+	Node              string `json:"node"`   // the node of the readout unit that reads the source
 	Fragments         uint64 `json:"fragments" sum:"ru.input_fragments."`
 	Bytes             uint64 `json:"bytes" sum:"ru.input_bytes."`
 	UsedInMEPs        uint64 `json:"used" sum:"ru.input_used."`       // in MEPs
@@ -42,8 +42,8 @@ type SourceReport struct {
 	Repeats           uint64 `json:"repeats" sum:"ru.input_repeats."`                                                   // the event had one already
 	Backwards         uint64 `json:"backwards" sum:"ru.input_backwards."`
 	Jumps             uint64 `json:"jumps" sum:"ru.input_jumps."`
-	Refused           uint64 `json:"refused" sum:"ru.input_refused."` // by the feed
-	ArrivedIncomplete uint64 `json:"lost" sum:"ru.input_lost."`       // by the feed: a piece did not arrive
+	Refused           uint64 `json:"refused" sum:"ru.input_refused."` // the feed refused these
+	ArrivedIncomplete uint64 `json:"lost" sum:"ru.input_lost."`       // the feed dropped these: a piece did not arrive
 	Dropped           uint64 `json:"dropped" sum:"ru.input_dropped."` // by the front-end
 	UnusedAtEnd       uint64 `json:"left"`                            // in no MEP when the run ended
 	LastEvent         uint64 `json:"last_event" sum:"ru.input_last_event."`

@@ -126,7 +126,7 @@ type Departure struct {
 }
 
 // UpdateDepartures lets nodes go that were told to end, and returns what has changed. Call it several times a second
-// while a run goes on or drains. The error is that of an exclusion, which the next call repeats.
+// while a run goes on or drains. If a unit could not be excluded it returns that error; the next call tries again.
 func (u *units) UpdateDepartures(now time.Time) (news []Departure, err error) {
 	for _, n := range u.run.nodes {
 		rep := n.latestReport()
