@@ -9,7 +9,7 @@ type Case struct {
 	Events     int
 	// Entry is the MEP followed by a mark, as readers of a shared-memory output get it (docs/format/buffer.md).
 	Entry []byte
-	// Verdicts has a place for each event, which the filter fills.
+	// Verdicts has a place for each event of the MEP. The filter fills the places.
 	Verdicts      []Verdict
 	Index         int // by which its owner knows it
 	TimesReturned int // how often a filter process had it and returned it unjudged
@@ -29,7 +29,7 @@ func CombineDecisions(verdicts []Verdict) Decision {
 		switch one := verdicts[i].Decision; {
 		case one == Accepted:
 			return Accepted
-		case one.KeepsEvent() && !(d.KeepsEvent() && d < one): // of several that pass, the one that comes first in the list
+		case one.KeepsEvent() && !(d.KeepsEvent() && d < one): // if several pass the event, the first in the list counts
 			d = one
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"ringlet/filter"
 )
 
-// Defaults from the experiment that the unit stands for: its front-ends keep 1820 events, one every 900 ns at most,
-// which makes 1638 µs (L1-farm §6.1.1; 1.6 ms in L1-farm §3.2).
+// Defaults from the experiment that the unit stands for. Its front-ends keep 1820 events, which come at least 900 ns
+// apart, so an event stays for 1638 µs at least (L1-farm §6.1.1; 1.6 ms in L1-farm §3.2).
 const (
 	DefaultMaxPending = 1820
 	DefaultTimeout    = 1600 * time.Microsecond
@@ -116,8 +116,8 @@ func makeCore(cfg Config) (*core, error) {
 	return c, nil
 }
 
-// maxTriggeredAtOnce bounds how many events become triggered in one call, since each takes a decision: so many are
-// triggered in more than a minute at 10 MHz, for which a unit may stall.
+// maxTriggeredAtOnce bounds how many events one call may mark as triggered, since each needs a decision. A call brings
+// many events after a unit has stalled: at 10 MHz this number is reached in 107 s.
 const maxTriggeredAtOnce = 1 << 30
 
 // markTriggered marks all events below a number as triggered. A lower number than before changes nothing. False: the

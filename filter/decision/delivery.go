@@ -65,7 +65,8 @@ func (d *DecisionMessage) Parse(b []byte) error {
 	}
 	rest := b[MessageSize:]
 	if m.Kind != KindDecisions || len(rest) == 0 || len(rest)%spanSize != 0 || len(rest) > maxSpans*spanSize {
-		return fmt.Errorf("%w: kind %d with %d bytes of decisions", ErrMessage, m.Kind, len(rest))
+		return fmt.Errorf("%w: kind %d with %d bytes of decisions: kind %d has 1 to %d spans of %d bytes", ErrMessage,
+			m.Kind, len(rest), KindDecisions, maxSpans, spanSize)
 	}
 	d.Epoch, d.FirstEvent, d.Spans = m.Epoch, m.Number, d.Spans[:0]
 	end := d.FirstEvent
@@ -76,13 +77,14 @@ func (d *DecisionMessage) Parse(b []byte) error {
 			s.Decision = Void
 		}
 		if s.Events == 0 || !s.Decision.Valid() && s.Decision != Void && s.Decision != Omitted {
-			return fmt.Errorf("%w: %d events are decided as %d", ErrMessage, s.Events, s.Decision)
+			return fmt.Errorf("%w: a span of %d events with the decision %d is impossible", ErrMessage, s.Events, s.Decision)
 		}
 		end += s.Events
 		d.Spans = append(d.Spans, s)
 	}
 	if d.FirstEvent >= maxEventNumber || end > maxEventNumber {
-		return fmt.Errorf("%w: decisions on events %d to %d, which cannot be", ErrMessage, d.FirstEvent, end-1)
+		return fmt.Errorf("%w: it decides the events %d to %d, and events are below %d", ErrMessage, d.FirstEvent, end-1,
+			uint64(maxEventNumber))
 	}
 	return nil
 }

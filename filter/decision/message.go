@@ -60,7 +60,8 @@ func (m *Message) Parse(b []byte) error {
 	case len(b) != MessageSize:
 		return fmt.Errorf("%w: it has %d bytes, not %d", ErrMessage, len(b), MessageSize)
 	case b[0] != messageVersion:
-		return fmt.Errorf("%w: version %d, this is version %d", ErrMessage, b[0], messageVersion)
+		return fmt.Errorf("%w: it has version %d, and this program %d: run the same release on all nodes", ErrMessage,
+			b[0], messageVersion)
 	case b[3] != 0:
 		return fmt.Errorf("%w: its reserved byte 3 is %d", ErrMessage, b[3])
 	}
@@ -74,7 +75,8 @@ func (m *Message) Parse(b []byte) error {
 			RingCapacity: word(12),
 		}
 		if m.RingCapacity > maxRingCapacity || (m.RingCapacity == 0) != (m.Ref == shmem.Ref{}) {
-			return fmt.Errorf("%w: window %d.%d with %d places", ErrMessage, m.Ref.Window, m.Ref.Gen, m.RingCapacity)
+			return fmt.Errorf("%w: a ring in window %d.%d has %d places: a ring has at most %d, and no window means 0",
+				ErrMessage, m.Ref.Window, m.Ref.Gen, m.RingCapacity, maxRingCapacity)
 		}
 	case KindCredit, KindTriggered, KindRequestOpen, KindEnd, KindDecisions, KindAck:
 		*m = Message{Kind: kind, Epoch: b[2], Number: binary.LittleEndian.Uint64(b[8:])}
@@ -82,7 +84,7 @@ func (m *Message) Parse(b []byte) error {
 			return fmt.Errorf("%w: its reserved bytes from 4 on are % x", ErrMessage, b[4:])
 		}
 	default:
-		return fmt.Errorf("%w: kind %d", ErrMessage, kind)
+		return fmt.Errorf("%w: kind %d is unknown", ErrMessage, kind)
 	}
 	return nil
 }

@@ -106,7 +106,8 @@ func (o *outbox) addVerdict(first uint64, n int, v filter.Verdict, took time.Dur
 // openRing begins with a new ring. Writes under way to the one before count as unacknowledged.
 func (o *outbox) openRing(m Message) error {
 	if m.Kind != KindOpen || m.RingCapacity == 0 || m.RingCapacity > maxRingCapacity {
-		return fmt.Errorf("%w: it opens no ring of results", ErrMessage)
+		return fmt.Errorf("%w: kind %d with a ring of %d results, not kind %d with 1 to %d", ErrMessage, m.Kind,
+			m.RingCapacity, KindOpen, maxRingCapacity)
 	}
 	o.closeRing()
 	// a new slice: writes under way may still read the old one
@@ -217,11 +218,11 @@ func (o *outbox) writeCompleted(cookie uint64, err error) {
 func (o *outbox) applyCredit(m Message) error {
 	switch {
 	case m.Kind != KindCredit:
-		return fmt.Errorf("%w: it gives no credit", ErrMessage)
+		return fmt.Errorf("%w: it is of kind %d, and credit is of kind %d", ErrMessage, m.Kind, KindCredit)
 	case o.ring.RingCapacity == 0 || m.Epoch != o.ring.Epoch:
 		return nil // from an earlier epoch
 	case m.Number > o.resultsWritten || m.Number < o.resultsRead:
-		return fmt.Errorf("%w: credit for %d results, of %d that were written and %d that were read", ErrMessage, m.Number,
+		return fmt.Errorf("%w: it says that %d results were read: %d were written, %d were read before", ErrMessage, m.Number,
 			o.resultsWritten, o.resultsRead)
 	}
 	o.resultsRead = m.Number

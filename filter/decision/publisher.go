@@ -42,8 +42,9 @@ type numberedSpan struct {
 	Span
 }
 
-// publishInterval bounds the cost of sending: 1000 messages/s to each readout unit that keeps up, about 1 µs each.
-// Decisions, and the memory that they free in a readout unit, come later by so much.
+// publishInterval is the least time between two messages to a readout unit. It bounds the cost of sending: 1000
+// messages/s to each readout unit that keeps up, about 1 µs each. In turn a decision reaches a readout unit, and frees
+// memory there, up to this time later.
 const publishInterval = time.Millisecond
 
 func startPublisher(epoch uint8, signal Signaler) *publisher {

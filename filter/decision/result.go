@@ -69,7 +69,7 @@ func (r *Result) Put(b []byte) {
 // Parse parses a result. The core judges whether its values are plausible.
 func (r *Result) Parse(b []byte) error {
 	if len(b) != ResultSize {
-		return errResultSize
+		return fmt.Errorf("%w, not %d", errResultSize, len(b))
 	}
 	if binary.LittleEndian.Uint16(b[14:]) != seal(b) {
 		return errSeal

@@ -53,7 +53,8 @@ type UnitConfig struct {
 	Log       *slog.Logger
 }
 
-// SegmentSize returns how many bytes the result rings of so many builder units need.
+// SegmentSize returns how many bytes the result rings of the given number of builder units need; each ring has places
+// for that many results.
 func SegmentSize(builders, places int) int { return builders * places * ResultSize }
 
 // Unit is a decision unit.
@@ -95,7 +96,7 @@ type resultRing struct {
 	resultsCredited uint64
 }
 
-// UnitStats are the counters of a Unit, with those of its core.
+// UnitStats are the counters of a Unit and of its pure core, since the unit was made.
 type UnitStats struct {
 	Stats
 	DeliveryStats
@@ -234,7 +235,8 @@ func (u *Unit) HandleMessage(rank int, b []byte) error {
 		}
 		err = fmt.Errorf("%w: %d messages acknowledged, more than were sent", ErrMessage, m.Number)
 	case m.Number > maxEventNumber:
-		err = fmt.Errorf("%w: event %d cannot be triggered", ErrMessage, m.Number)
+		err = fmt.Errorf("%w: it triggers the events below %d, and events are below %d", ErrMessage, m.Number,
+			uint64(maxEventNumber))
 	}
 	if err != nil {
 		u.refusedMessages.Add(1)
@@ -247,8 +249,8 @@ func (u *Unit) HandleMessage(rank int, b []byte) error {
 	}
 	if err == nil && !u.core.markTriggered(m.Number, u.now()) {
 		u.refusedMessages.Add(1)
-		err = fmt.Errorf("from rank %d: %w: event %d cannot be triggered, %d are", rank, ErrMessage, m.Number,
-			u.core.triggeredTimes.triggeredBelow)
+		err = fmt.Errorf("from rank %d: %w: it triggers the events below %d: those below %d are, and one message may add %d",
+			rank, ErrMessage, m.Number, u.core.triggeredTimes.triggeredBelow, maxTriggeredAtOnce)
 	}
 	if err == nil {
 		u.notify()
@@ -256,13 +258,13 @@ func (u *Unit) HandleMessage(rank int, b []byte) error {
 	return err
 }
 
-// endPeer notes that a rank has sent everything, with so many results in its ring.
+// endPeer notes that a rank has sent everything. results is how many results it has written into its ring in all.
 func (u *Unit) endPeer(rank int, results uint64) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	p := u.peers[rank]
 	if p == nil || results > 0 && u.ringByRank[rank] == nil {
-		return fmt.Errorf("%w: an end from a rank without units, or results of a rank without a ring", ErrMessage)
+		return fmt.Errorf("%w: rank %d has no units, or %d results and no ring for them", ErrMessage, rank, results)
 	}
 	p.reportedEnd, p.resultsWritten = true, results
 	if u.publisher != nil {

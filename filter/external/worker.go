@@ -109,7 +109,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// name is the name of the worker's buffer; that of the ring has answersSuffix after it.
+// name returns the name of the worker's buffer. The ring for answers has the same name with answersSuffix behind it.
 func (l *worker) name() string {
 	return fmt.Sprintf("%s%s-%d-%d", segmentPrefix, l.pool.cfg.Name, l.pool.cfg.Builder, l.number)
 }
