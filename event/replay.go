@@ -20,8 +20,9 @@ import (
 const recordBankVersion = 0
 
 // AppendRecordBank appends the record bank: the bytes of the MDF header (Record.Header), and for each bank of the
-// record, in order, the index of the stream that it is cabled to. The error is of kind ErrSize if the header's length
-// is not the one it gives, of kind ErrRange if one bank cannot list so many (32,739 for a 48-byte header).
+// record, in order, the index of the stream that it is cabled to. The error is of kind ErrSize if the header does not
+// have the length that it states, and of kind ErrRange if there are more streams than one bank can list (32,739 for a
+// 48-byte header).
 func AppendRecordBank(dst, header []byte, streams []uint16) ([]byte, error) {
 	if len(header) < mdfFixedSize || len(header) != Record(header).HeaderSize() {
 		return dst, newFormatError(ErrSize, FormatMDF, "sub-header length", 17,

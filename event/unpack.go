@@ -25,7 +25,7 @@ const (
 	maxLevel             = 9
 
 	lz4Sum      = 8   // bytes of the checksum in front of LZ4 data
-	lz4Gain     = 255 // most bytes that one byte of LZ4 unpacks to
+	lz4Gain     = 255 // how many bytes one byte of LZ4 can unpack to
 	unpackChunk = 64 << 10
 )
 

@@ -61,7 +61,7 @@ type Config struct {
 	LargeFragments LargeFragments
 }
 
-// LargeFragments makes all fragments of some sources larger in one of every so many MEPs (TagNet-farm §V.F, figure
+// LargeFragments makes all fragments of some sources larger in one of every MEPInterval MEPs (TagNet-farm §V.F, figure
 // V-10: "a few of the events are intentionally increased in size by a factor of 5").
 type LargeFragments struct {
 	FirstSource, Sources int    // the sources [First, First+Sources)

@@ -26,9 +26,10 @@ const (
 // overfillBytes is how many bytes after a fragment overfillWords may change.
 const overfillBytes = 32
 
-// overfillWords is fillWords for a dst with overfillBytes more than size, which the caller overwrites next. It writes
-// whole groups and cuts the last word afterwards. The only branch that depends on the length is the end of the loop: a
-// mispredicted branch costs as much as ten words. The bytes after size become zero up to a multiple of eight.
+// overfillWords does what fillWords does, but may write up to overfillBytes behind size: dst must have them, and the
+// caller must overwrite them next. It writes whole groups and cuts the last word afterwards. The only branch that
+// depends on the length is the end of the loop: a mispredicted branch costs as much as ten words. The bytes after size
+// become zero up to a multiple of eight.
 func overfillWords(dst []byte, size int, w uint64) {
 	last := w + uint64(size/8)*stepWord
 	for at := 0; at < size; at += 32 {

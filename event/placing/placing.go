@@ -111,7 +111,7 @@ func (a *Announce) Parse(b []byte) error {
 	a.MEP = binary.LittleEndian.Uint64(b[16:])
 	n := int(binary.LittleEndian.Uint16(b[24:]))
 	if n > MaxEntries || len(b) != announceHeaderSize+n*announceEntrySize || int(a.FirstStream)+n > int(a.StreamCount) {
-		return fmt.Errorf("%w: an announcement of %d bytes with %d sizes, from stream %d of %d", ErrBadMessage, len(b), n,
+		return fmt.Errorf("%w: an announcement of %d bytes with %d sizes from stream %d on, of %d", ErrBadMessage, len(b), n,
 			a.FirstStream, a.StreamCount)
 	}
 	a.Entries = a.Entries[:0]
@@ -309,7 +309,8 @@ func (s *PreGrants) Parse(b []byte) error {
 	n := int(binary.LittleEndian.Uint16(b[2:]))
 	first := binary.LittleEndian.Uint32(b[4:])
 	if n == 0 || n > MaxPreGrants || len(b) != preGrantsHeaderSize+n*preGrantSize || first > math.MaxUint32-uint32(n) {
-		return fmt.Errorf("%w: pre-granted windows of %d bytes for %d slots from slot %d", ErrBadMessage, len(b), n, first)
+		return fmt.Errorf("%w: pre-granted windows for %d slots from slot %d on, in %d bytes: 1 to %d fit, %d bytes each",
+			ErrBadMessage, n, first, len(b), MaxPreGrants, preGrantSize)
 	}
 	s.FirstSlot, s.Refs = first, s.Refs[:0]
 	for b = b[preGrantsHeaderSize:]; len(b) > 0; b = b[preGrantSize:] {
@@ -321,8 +322,9 @@ func (s *PreGrants) Parse(b []byte) error {
 // QuiescedSize is the size of the message in bytes; docs/format/placing.md draws it.
 const QuiescedSize = 8
 
-// AppendQuiesced appends the message by which a readout unit tells a builder unit, which has been excluded that many
-// times, that none of its writes to the builder unit is under way: the builder unit may come back.
+// AppendQuiesced appends the message by which a readout unit tells an excluded builder unit that none of its writes to
+// the builder unit is under way: the builder unit may come back. exclusions is how often the builder unit has been
+// excluded so far.
 func AppendQuiesced(b []byte, exclusions uint32) []byte {
 	return binary.LittleEndian.AppendUint32(append(b, byte(KindQuiesced), messageVersion, 0, 0), exclusions)
 }
@@ -363,7 +365,8 @@ func ParseTag(dst *[MaxTagWords]uint64, b []byte) ([]uint64, error) {
 	}
 	n := (len(b) - tagHeaderSize) / 8
 	if n > MaxTagWords || len(b) != tagHeaderSize+8*n {
-		return nil, fmt.Errorf("%w: a tag of %d bytes, not of at most %d words", ErrBadMessage, len(b), MaxTagWords)
+		return nil, fmt.Errorf("%w: a tag of %d bytes: it has a header of %d bytes and up to %d words of 8", ErrBadMessage,
+			len(b), tagHeaderSize, MaxTagWords)
 	}
 	for i := range n {
 		dst[i] = binary.LittleEndian.Uint64(b[tagHeaderSize+8*i:])
