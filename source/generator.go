@@ -95,8 +95,8 @@ type Generator struct {
 	counters counters
 }
 
-// NewGenerator checks c and computes the tables of sizes. The error is a *ConfigError, a *pattern.ConfigError or that
-// of the content's kind.
+// NewGenerator checks c and computes the tables of sizes. The error is a *ConfigError, a *pattern.ConfigError, or an
+// error of the kind of content.
 func NewGenerator(c GeneratorConfig) (*Generator, error) {
 	made, err := c.content()
 	if err != nil {

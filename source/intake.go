@@ -343,7 +343,7 @@ func (in *intake) logFault(err error) {
 	if !errors.As(err, &wrong) {
 		return // the matcher returns no other error
 	}
-	if wrong.Fault != live.FaultGap { // such a fragment is used
+	if wrong.Fault != live.FaultGap { // the fragment after a gap is used
 		in.lastFault = strings.TrimPrefix(err.Error(), "source "+in.name+": ")
 	}
 	said := &in.logThrottles[wrong.Fault]

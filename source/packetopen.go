@@ -119,8 +119,8 @@ func (r *packetFile) scanFile(ctx context.Context) (looksLike bool, err error) {
 	return true, nil
 }
 
-// maxBlockBytes is an upper bound of the bytes that the MFPs of so many sources take in a block; weights are the bytes
-// of their fragments, event by event.
+// maxBlockBytes returns an upper bound of the bytes that the MFPs of all sources take in a block. weights are the bytes
+// of all fragments of one event, event by event.
 func maxBlockBytes(sources int, weights []uint32, c ReplayConfig) int {
 	weight := func(i int) int { return int(weights[i]) }
 	// Up to 3 bytes pad each MFP to a multiple of 4.

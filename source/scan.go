@@ -165,7 +165,7 @@ type keyTable struct {
 	touched []int32
 }
 
-// id returns the number of a bank's key, or -1.
+// id returns the number of a bank's key; -1 if the table does not have the key.
 func (t *keyTable) id(b event.Bank) int32 {
 	row := t.ids[b.Type()]
 	if row == nil {

@@ -20,7 +20,7 @@ type stageEntry struct {
 	freed      bool
 }
 
-// newStage returns a stage for so many bytes and fragments; entries is a power of two.
+// newStage returns a stage with room for the given bytes, and for entries fragments; entries must be a power of two.
 func newStage(bytes, entries int) fragmentStage {
 	return fragmentStage{mem: make([]byte, bytes), entries: make([]stageEntry, entries)}
 }

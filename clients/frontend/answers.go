@@ -48,7 +48,7 @@ func (s *Stream) handshake(ctx context.Context) (conn, error) {
 		a, err = s.prove(c, hello, a)
 	}
 	if err == nil && a.code != codeAccepted {
-		err = fmt.Errorf("the first answer has the code %d", a.code)
+		err = fmt.Errorf("the readout unit's first answer has the code %d, not %d", a.code, codeAccepted)
 	}
 	if err != nil {
 		_ = c.Close()

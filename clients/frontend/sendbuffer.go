@@ -82,8 +82,8 @@ func (k *sendBuffer) unresolved(event uint64, n int) (int, uint64) {
 	return n - i, k.frameAt(k.firstFrame + i).event
 }
 
-// rewind sets sent, back or forward, to the frame of the first event from event on, which the readout unit does not
-// have.
+// rewind sets sent, back or forward, to the first frame that the readout unit does not have: the first one of event or
+// a later event.
 func (k *sendBuffer) rewind(event uint64) {
 	i := k.firstFrame + sort.Search(k.lastFrame-k.firstFrame,
 		func(i int) bool { return k.frameAt(k.firstFrame+i).event >= event })

@@ -222,9 +222,9 @@ func (r *Ring) Dropped() uint64 {
 	return r.dropped
 }
 
-// Reserve returns a place for a fragment of that many bytes, 65535 at most, which Commit hands over. If the ring is
-// full, it waits until ctx is done; with the setting Drop it returns ErrFull: then Drop the event, or try again. Its
-// *RingError may also wrap ErrClosed, ErrRefused, ErrGone or ErrTooLarge.
+// Reserve returns a place for a fragment of size bytes, at most 65535. The caller fills it, and Commit hands it over.
+// If the ring is full, Reserve waits until ctx is done; with the setting Drop it returns ErrFull: then call Drop for
+// the event, or try again. Its *RingError may also wrap ErrClosed, ErrRefused, ErrGone or ErrTooLarge.
 func (r *Ring) Reserve(ctx context.Context, size int) ([]byte, error) {
 	if r.seg == nil {
 		return nil, r.fail("reserve", errRingClosed)

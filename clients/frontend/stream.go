@@ -63,8 +63,8 @@ type Stream struct {
 
 	header [frameHeader]byte // buffer of the goroutine that sends
 
-	toSend  chan struct{} // there are frames to send; one token
-	changed chan struct{} // the state of the stream has changed: await and put look again; one token
+	toSend  chan struct{} // capacity 1: holds a mark if there are frames to send
+	changed chan struct{} // capacity 1: a mark makes await and put look at the changed state
 
 	mu                 sync.Mutex // guards the rest
 	buffer             sendBuffer
@@ -170,9 +170,9 @@ func (s *Stream) Send(ctx context.Context, event uint64, data []byte) error {
 	s.mu.Unlock()
 	switch {
 	case len(data) > int(largest):
-		return fmt.Errorf("the fragment of event %d has %d bytes: %d are the most", event, len(data), largest)
+		return fmt.Errorf("the fragment of event %d has %d bytes, and %d are the most", event, len(data), largest)
 	case event == math.MaxUint64:
-		return errors.New("an event's number is from 0 to 2^64-2")
+		return errors.New("the event number 2^64-1 is reserved: numbers are from 0 to 2^64-2")
 	case event < last:
 		return fmt.Errorf("event %d comes behind event %d: event numbers must grow", event, last-1)
 	case event < next:

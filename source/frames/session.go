@@ -58,8 +58,8 @@ type session struct {
 	detached     bool          // this front-end is told no more than detachedSafe
 	detachedSafe uint64
 
-	ackDue     chan struct{} // the front-end is to be told what is safe; one token
-	ackRepeat  chan struct{} // the last acknowledgement is to be sent again; one token
+	ackDue     chan struct{} // capacity 1: holds a mark if the front-end is to be told what is safe
+	ackRepeat  chan struct{} // capacity 1: holds a mark if the newest acknowledgement is to be sent again
 	storeFull  atomic.Bool   // receive waits for room in the store
 	evict      func()        // ends a session that waits for room; may be called again
 	evicted    chan struct{} // closed by evict

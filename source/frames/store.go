@@ -38,8 +38,8 @@ type queuedFragment struct {
 // is byte p mod len(mem).
 type fragmentStore struct {
 	mem             []byte        // immutable
-	fragmentsQueued chan struct{} // the consumer waits here; one token
-	memoryFreed     chan struct{} // the reader waits here; one token
+	fragmentsQueued chan struct{} // capacity 1: a mark wakes the consumer
+	memoryFreed     chan struct{} // capacity 1: a mark wakes the reader
 
 	unparsedBegin, unparsedEnd uint64 // owned by the reader: received and not parsed
 	unpublished                int    // owned by the reader: entries after last that are not published
@@ -53,7 +53,7 @@ type fragmentStore struct {
 	freeBelow uint64 // memory below is free
 }
 
-// newStore returns a store of size bytes and of so many fragments.
+// newStore returns a store with room for size bytes and for the given number of fragments.
 func newStore(size, fragments int) *fragmentStore {
 	return &fragmentStore{
 		mem:             make([]byte, size),

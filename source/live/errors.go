@@ -31,7 +31,7 @@ type FragmentError struct {
 	Event       uint64 // number of the fragment
 	Fault       Fault
 	Reference   uint64 // the number that Fault compares it with
-	CounterBits uint8  // the numbers look like a counter of so many bits that wrapped around; 0: they do not
+	CounterBits uint8  // not 0: the numbers look like a counter of this many bits that wrapped around
 }
 
 func (e *FragmentError) Error() string {

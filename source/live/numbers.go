@@ -24,7 +24,7 @@ type sourceNumbers struct {
 	gapEnd            uint64        // the first number after those that it left out last
 	emptyRunSteps     int           // how often in a row it left out minEmptyRun numbers or more: it counts in steps
 	lateNumber        uint64        // a late number beyond nextNumber; noFragment if there is none
-	wrapBits          uint8         // the numbers look like a counter of so many bits that wrapped around; 0: they do not
+	wrapBits          uint8         // not 0: the numbers look like a counter of this many bits that wrapped around
 	beyondWindow      pendingList   // accepted, beyond the window, in order
 	suspects          pendingList   // not accepted: in the order in which they came
 	unconfirmedCount  int           // unordered: fragments in a row at or beyond seenBelow

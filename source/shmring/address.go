@@ -99,11 +99,11 @@ func parseSize(text string) (int, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil || unit == 0 {
-		return 0, fmt.Errorf("the size is no number of KiB, MiB or GiB")
+		return 0, fmt.Errorf("the size is no whole number with KiB, MiB or GiB behind it")
 	}
 	size := int(n) * unit
 	if size < ring.MinCapacity || size > maxSize || size%shmem.PageSize != 0 {
-		return 0, fmt.Errorf("the size is not in whole pages from 256KiB to 1GiB")
+		return 0, fmt.Errorf("the size of %d bytes is not in whole pages of %d from 256KiB to 1GiB", size, shmem.PageSize)
 	}
 	return size, nil
 }
