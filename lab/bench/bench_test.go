@@ -284,14 +284,14 @@ func TestFarRefuses(t *testing.T) {
 		says string // "": it is done
 	}{
 		{request{}, "has 0 fields"},
-		{request{Mark: &noArgs{}}, "hello comes first"},
+		{request{Mark: &noArgs{}}, "must send hello before"},
 		{request{Hello: &helloArgs{Protocol: protocol + 1, Memory: minMemory, Name: "near"}}, "version 2"},
 		{request{Hello: &helloArgs{Protocol: protocol, Memory: minMemory, Name: "other"}},
 			`its certificate that it is "near"`},
 		{request{Hello: &helloArgs{Protocol: protocol, Memory: 1, Name: "near"}}, "out of bounds"},
 		{request{Hello: &helloArgs{Protocol: protocol, Memory: minMemory, Name: "near", Procs: 1 << 40}}, "out of bounds"},
 		{request{Hello: &hello}, ""},
-		{request{Hello: &hello}, "hello comes once"},
+		{request{Hello: &hello}, "hello a second time"},
 		{request{Grant: &grantArgs{Size: 1, Windows: 1}}, "there is no link"},
 		{request{Stop: &stopArgs{}}, "there is no link"},
 		{request{Check: &noArgs{}}, "there is no link"},

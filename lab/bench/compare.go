@@ -115,7 +115,8 @@ func paths(cfg *Config) []path {
 	return out
 }
 
-// largest is the size of the carriers' writes in the comparison: that of the references, else the largest measured.
+// largest returns the size of writes at which carriers are compared with references: blockSize, which the references
+// use, if it was measured; else the largest size that was.
 func largest(sizes []config.Bytes) config.Bytes {
 	if slices.Contains(sizes, blockSize) {
 		return blockSize

@@ -24,7 +24,7 @@ const (
 const (
 	packetHeader     = 13   // bytes of the packets of carrier quic that are not encrypted: docs/format/quic.md
 	minDamagedPacket = 128  // bytes; only packets with data are damaged, and these are as long at least
-	damageOneIn      = 100  // the relay damages one packet of so many, and the first
+	damageOneIn      = 100  // the relay damages the first packet, and then one in damageOneIn
 	damageWriteSize  = 4096 // bytes of a write
 )
 

@@ -96,7 +96,7 @@ func (f *far) serve(ctx context.Context, r *request) (answer, error) {
 		return answer{}, err
 	}
 	if r.Hello == nil && f.arena == nil {
-		return answer{}, errors.New("hello comes first")
+		return answer{}, errors.New("the near process must send hello before any other request")
 	}
 	switch {
 	case r.Hello != nil:
@@ -126,7 +126,7 @@ func (f *far) serve(ctx context.Context, r *request) (answer, error) {
 func (f *far) greet(h helloArgs) (answer, error) {
 	switch {
 	case f.arena != nil:
-		return answer{}, errors.New("hello comes once")
+		return answer{}, errors.New("the near process has sent hello a second time")
 	case h.Protocol != protocol:
 		return answer{}, fmt.Errorf(
 			"the near process speaks version %d of the bench's protocol, this one %d: both must be the same ringlet", h.Protocol,
@@ -198,7 +198,8 @@ func (f *far) grant(g grantArgs) (answer, error) {
 	}
 	if g.Size < 1 || g.Windows < 1 || g.Windows > maxWindows || int64(g.Size) > maxWrite ||
 		g.Size*g.Windows > len(f.arena.Bytes()) {
-		return answer{}, fmt.Errorf("%d windows of %d bytes do not fit into the memory", g.Windows, g.Size)
+		return answer{}, fmt.Errorf("%d windows of %d bytes do not fit into the memory of %d bytes", g.Windows, g.Size,
+			len(f.arena.Bytes()))
 	}
 	for _, r := range f.grantedWindows {
 		if err := f.end.table.Revoke(r); err != nil {
@@ -270,7 +271,7 @@ func (f *far) beginReference(b beginArgs) (answer, error) {
 
 func (f *far) endReference(e endArgs) (answer, error) {
 	if f.job == nil {
-		return answer{}, errors.New("there is no reference under way")
+		return answer{}, errors.New("there is no reference to end: the near process has begun none")
 	}
 	a, err := f.job.awaitCounted(e.Bytes)
 	a.CPUNs = int64(cpuTime() - f.cpuAtBegin)

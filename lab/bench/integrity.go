@@ -51,7 +51,7 @@ type integrityReport struct {
 	Lost              uint64  `json:"lost"` // sent, but not placed in the receiver's memory
 	Tries             uint64  `json:"tries"`
 	MatchingEvents    uint64  `json:"all_ok"`      // all words belong to one event
-	ConsecutiveEvents uint64  `json:"next_all_ok"` // and this event is the next one
+	ConsecutiveEvents uint64  `json:"next_all_ok"` // as MatchingEvents, and the event is the one after the last
 	DamagedWords      uint64  `json:"damaged_words"`
 	Within1us         float64 `json:"within_1us"` // shares of the events that were all OK
 	Within2us         float64 `json:"within_2us"`
@@ -160,7 +160,8 @@ func awaitDue(ctx context.Context, p *schedule.Pacer, over *atomic.Bool) (lost t
 	return 0, false
 }
 
-// overwriteWindows restricts a flow to so many windows, which its sender overwrites without waiting for credit.
+// overwriteWindows restricts a flow to the given number of windows. Its sender overwrites them without waiting for
+// credit.
 func (l *flow) overwriteWindows(windows int) {
 	l.limitWindows(windows)
 	l.slots = windows

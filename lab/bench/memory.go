@@ -35,7 +35,7 @@ const (
 	maxConcurrency = 64
 )
 
-// Validate says what of the settings cannot be, as a *UsageError.
+// Validate returns a *UsageError that names a setting with an impossible value; nil if all are possible.
 func (c *MemoryConfig) Validate() error {
 	if len(c.Sizes) == 0 {
 		return usageErrorf("sizes", "no size is given")

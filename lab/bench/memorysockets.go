@@ -17,8 +17,9 @@ import (
 	"ringlet/internal/address"
 )
 
-// A request is 16 bytes, with the bytes of a put or a message behind it. The answer to a get is its bytes, other
-// answers are 8 bytes.
+// requestKind says what a user asks of the owner of the memory. A request has 16 bytes: kind (u32), number of bytes
+// (u32) and offset (u64). The data of a put or a message follow. The answer to a get is the bytes that were asked for;
+// the answer to any other request has 8 bytes.
 type requestKind uint32
 
 const (
@@ -276,7 +277,8 @@ func (s *socketMemory) access() *memoryAccess {
 	}
 }
 
-// measureSockets measures memory behind so many sockets.
+// measureSockets measures memory whose owner answers requests over sockets: concurrency users, each with a socket of
+// its own.
 func measureSockets(ctx context.Context, c *MemoryConfig, mem []byte, network string, concurrency int,
 	into *memoryReferenceRows) (
 	err error) {

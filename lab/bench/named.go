@@ -65,7 +65,8 @@ func IsBetweenNodes(name string) bool {
 	return measure != nil
 }
 
-// MeasureBetween takes such a measurement. Wrong words or events are figures, not errors.
+// MeasureBetween takes the named measurement between nodes of this process. Wrong words and wrong events are counted in
+// the figures, and are no error.
 func MeasureBetween(ctx context.Context, cfg NodesConfig, name string) (trial.Figures, error) {
 	measure, d := lookupBetween(name)
 	f, err := measure(ctx, cfg, d)

@@ -41,7 +41,8 @@ func newSource(c *Config) []byte {
 	return b
 }
 
-// maxSmallWrite is the largest size for which answers, and pieces if the carrier takes so much, are measured as well.
+// maxSmallWrite is the largest size of writes, in bytes, for which the bench also measures answers, and writes of
+// several pieces.
 const maxSmallWrite = 1 << 10
 
 // accountError says that the memory does not hold what was written.
@@ -241,7 +242,7 @@ func (n *near) reference(ctx context.Context, name string) (trial.Figures, error
 	return res, errors.Join(err, other)
 }
 
-// hostWants is what a measurement with so many processes on one machine needs of that machine.
+// hostWants returns what a measurement needs of a machine on which it has that number of processes.
 func (c *Config) hostWants(processes int) hostlimits.Requirements {
 	shm := int64(c.Memory)
 	if c.PeerAddr == "" {

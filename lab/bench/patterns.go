@@ -17,7 +17,7 @@ import (
 	"ringlet/node/config"
 )
 
-// pattern is one pattern of traffic of NIC-crossbar §4.2, which tested a switch.
+// pattern is one of the patterns of traffic with which NIC-crossbar §4.2 tested a switch.
 type pattern struct {
 	Name       string
 	Says       string
@@ -216,8 +216,8 @@ var pingPongPairs = map[int][]int{0: {1}, 1: {0}}
 // errEnough ends the far side of roundTrips.
 var errEnough = errors.New("enough")
 
-// roundTrips sends writes from the first of two stations to the second, which sees the write, works for so long, and
-// writes back. It repeats this while more returns true, and records how long each round trip took.
+// roundTrips sends a write from the first of two stations to the second. The second sees the write, is busy for the
+// time work, and writes back. It repeats this while more returns true, and records how long each round trip took.
 func roundTrips(ctx context.Context, all []*station, work time.Duration, more func() bool,
 	record func(took time.Duration)) error {
 	near, far := all[0], all[1]

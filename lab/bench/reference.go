@@ -29,7 +29,7 @@ const (
 const (
 	blockSize      = 1 << 20               // of copies and TCP writes
 	tripSize       = 128                   // bytes
-	quietPeriod    = 20 * time.Millisecond // if nothing comes for so long, nothing more is on its way
+	quietPeriod    = 20 * time.Millisecond // if nothing comes for this time, nothing more is on its way
 	maxArrivalWait = 2 * time.Second       // how long a job waits for bytes on their way
 )
 

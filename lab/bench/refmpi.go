@@ -68,7 +68,8 @@ func shiftReference(transports ...string) func(context.Context, *near, string) (
 // wait for processors.
 const mpiTimeout = 30 * time.Second
 
-// startFirst runs a program that measures for so long, with one set of settings after the other until one works.
+// startFirst runs a program that measures for the time measures. It tries the sets of settings in order, until the
+// program succeeds with one.
 func (m *mpi) startFirst(ctx context.Context, ranks int, settings [][]string, measures time.Duration, args ...string) (
 	out []byte, err error) {
 	most := mpiTimeout + 2*measures
@@ -85,7 +86,8 @@ func (m *mpi) startFirst(ctx context.Context, ranks int, settings [][]string, me
 	return out, err
 }
 
-// start runs the program to its end, on so many ranks of this machine. A setting is a name and a value of OpenMPI.
+// start runs the program to its end, with the given number of ranks, all on this machine. A setting is a name and a
+// value of OpenMPI.
 func (m *mpi) start(ctx context.Context, ranks int, settings []string, args ...string) ([]byte, error) {
 	all := []string{"-n", strconv.Itoa(ranks), "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1"}
 	for s := range slices.Chunk(settings, 2) {

@@ -72,8 +72,9 @@ func (n *near) sendTCP(ctx context.Context, addr string) (sent uint64, used time
 	return sent, used, err
 }
 
-// TCP measures one connection between two ends in this process over the given address, as tcp of `ringlet bench
-// carriers` but without a far process. It returns Gbit/s.
+// TCP measures one TCP connection for the duration d; both ends are in this process, and host is the address between
+// them. The reference tcp of `ringlet bench carriers` measures the same with its far end in another process. TCP
+// returns Gbit/s.
 func TCP(ctx context.Context, host string, d time.Duration) (_ float64, err error) {
 	mem := make([]byte, 4*blockSize)
 	sink, err := startTCPSink(host, mem)

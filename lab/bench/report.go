@@ -77,7 +77,7 @@ type RunRow struct {
 	Name        string       `json:"name"`
 	What        string       `json:"what"`
 	Args        []string     `json:"args"`
-	Ratio       *trial.Ratio `json:"ratio,omitempty"` // of goodput, to the lossless or unfolded run of the same round
+	Ratio       *trial.Ratio `json:"ratio,omitempty"` // goodput over that of the lossless or unfolded run of the round
 	Goodput     trial.Spread `json:"goodput_gbps"`
 	EventRate   trial.Spread `json:"event_rate_hz"`
 	CPU         trial.Spread `json:"cpu_s_per_gb"`

@@ -104,7 +104,7 @@ func Measure(ctx context.Context, cfg Config, name string) (trial.Figures, error
 // linkName is the name of a carrier with writes of a size.
 func linkName(carrier string, size int) string { return carrier + " " + config.Bytes(size).String() }
 
-// parseLinkName reads such a name.
+// parseLinkName reads a name that linkName has made; ok is false for any other name.
 func parseLinkName(name string) (c transport.CarrierKind, size config.Bytes, ok bool) {
 	carrier, text, _ := strings.Cut(name, " ")
 	c, known := carrierOf(carrier)

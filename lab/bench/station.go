@@ -48,7 +48,7 @@ type flow struct {
 	slots          int // batches that may be under way
 	refs           []shmem.Ref
 	mem            []byte // the receiver's: a window for each of refs
-	creditInterval int    // the receiver sends credit after so many more checked writes
+	creditInterval int    // the receiver sends credit each time it has checked this many writes
 
 	// owned by the sender
 	next        uint64 // sequence of the next write
@@ -224,7 +224,7 @@ func (l *flow) mergeTimes(into *hdr.Histogram) {
 	into.Merge(l.took)
 }
 
-// limitWindows restricts a flow to so many windows.
+// limitWindows restricts a flow to the given number of windows.
 func (l *flow) limitWindows(windows int) {
 	l.windowWrites = l.windowWrites[:windows]
 	// Credit comes at the end of each turn through the windows: a sender may wait there for the credit of the turn before.

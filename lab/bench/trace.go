@@ -129,7 +129,8 @@ func (r *TraceReport) follow(ctx context.Context, t *stages.Tracer, all []*stati
 				return took, at, err
 			}
 			if runtime.Gosched(); ctx.Err() != nil || time.Now().After(until) {
-				return took, at, errors.Join(ctx.Err(), fmt.Errorf("bench: write %d was not seen in time", r.FollowedWrites))
+				return took, at, errors.Join(ctx.Err(), fmt.Errorf("bench: write %d was not in place after %v", r.FollowedWrites,
+					placementTimeout))
 			}
 		}
 		r.recordWrite(t, began, &took, &at)

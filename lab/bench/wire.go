@@ -15,10 +15,11 @@ import (
 	"ringlet/node/hostlimits"
 )
 
-// The two processes talk over one authenticated connection: the near process sends a request, the far process an
-// answer, in turn. A message is its length (u32, little-endian) and a JSON object without unknown fields.
+// The two processes talk over one authenticated connection: the near process sends a request, waits for the answer of
+// the far process, and then sends the next one. A message is a JSON object, with the length of the object in bytes
+// before it (u32, little-endian). The reader refuses an object with a field that it does not know.
 
-// protocol is the version of these messages.
+// protocol is the version of these messages. The hello states it, and the far process refuses another version.
 const protocol = 1
 
 // maxMessage bounds a message in bytes: the references to maxWindows windows take 44 KiB.
@@ -61,7 +62,8 @@ type grantArgs struct {
 	Answer  bool `json:"answer"` // answer each write in place with a signal
 }
 
-// stopArgs end a measurement: the far process waits until so much is in place.
+// stopArgs end a measurement: the far process waits until these writes and bytes, counted since the link was opened,
+// are in place.
 type stopArgs struct {
 	Writes uint64 `json:"writes"`
 	Bytes  uint64 `json:"bytes"`

@@ -69,7 +69,7 @@ func readRemoteClock(ctx context.Context, url string) *RemoteClock {
 		last = next
 	}
 	if errors.Is(err, context.DeadlineExceeded) && !last.remoteTime.IsZero() {
-		err = errors.New("the date of its answers did not change by a second")
+		err = errors.New("the date in its answers never moved on to the next second")
 	}
 	r.Err = err.Error()
 	return r

@@ -19,8 +19,8 @@ import (
 // probeResult is the outcome of one probe.
 type probeResult struct {
 	arrived     bool
-	reportedMTU int        // if the network reported that the probe is too large: the size that fits; else 0
-	refusedBy   netip.Addr // router or firewall that refused it in the peer's place; else invalid
+	reportedMTU int        // the size that fits, if the network reported that the probe is too large; else 0
+	refusedBy   netip.Addr // router or firewall that refused the probe in the peer's place; invalid if none did
 }
 
 // probeSizes are common packet sizes: jumbo frames, Ethernet, PPPoE, VXLAN, WireGuard, and the least that IPv6 demands.

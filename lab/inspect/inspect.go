@@ -42,7 +42,7 @@ const (
 type Options struct {
 	Format Format // zero means FormatAuto
 	Mode   Mode   // zero means ModeSummary
-	Limit  int    // stop after so many records or packets; zero means all
+	Limit  int    // how many records or packets to read; zero means all
 	JSON   bool   // one JSON object (dump: one a line) instead of text
 }
 
@@ -224,7 +224,7 @@ func walk(ctx context.Context, in *unitReader, v visitor, limit int, c *unitCoun
 type unitCounts struct {
 	path         string
 	format       Format
-	opened       *recording.OpenSegment // if the file is an open segment
+	opened       *recording.OpenSegment // nil: the file is no open segment
 	units        int64                  // valid ones
 	badUnits     int64
 	bytes        int64 // of valid units

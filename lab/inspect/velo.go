@@ -23,7 +23,7 @@ type clusterStats struct {
 	Bytes          int64 `json:"bytes"`
 
 	PerBoard distribution `json:"clusters_per_board"`
-	PerEvent distribution `json:"clusters_per_event"` // if each unit of the file is an event or has whole events
+	PerEvent distribution `json:"clusters_per_event"` // empty for a file of MFPs, which does not have whole events
 
 	boardSeen       [velo.MaxBoards]bool
 	clustersByEvent map[uint64]int // clusters by event of the current unit
@@ -109,7 +109,7 @@ func (c *clusterStats) board(ev uint64, data []byte) {
 	c.clustersByEvent[ev] += b.NumClusters()
 }
 
-// endUnit counts the events of a unit, if it has all of their fragments.
+// endUnit adds the events of a unit of the file to PerEvent; complete says that the unit has all their fragments.
 func (c *clusterStats) endUnit(complete bool) {
 	if complete {
 		for _, n := range c.clustersByEvent {

@@ -74,7 +74,8 @@ func makeCertificates(dir string) (*certs.Identity, error) {
 	return ca.Issue(ownerName, nil, certs.RoleNode, 0)
 }
 
-// Warning says what to do about a directory with the owner's key, which former versions wrote; "" if there is none.
+// Warning says what to do about the owner's private key in dir: former versions of Ringlet wrote it there. "" if dir
+// has none.
 func Warning(dir string) string {
 	key := filepath.Join(dir, ownerName+".key")
 	if _, err := os.Lstat(key); err != nil {
@@ -137,7 +138,7 @@ func lock(dir string, rank int) (*os.File, error) {
 	return f, nil
 }
 
-// place is one process's place in a group.
+// place is what one process of a group has: its rank, its socket, its export table, and its end of the links.
 type place struct {
 	group   *group
 	rank    int
@@ -181,7 +182,8 @@ func useMemory(trace func(transport.Stage)) func(*place, transport.Config) error
 	}
 }
 
-// listen makes the table and the network of the place, and returns the configuration of an endpoint on them.
+// listen makes the export table of this process, opens its QUIC socket at the address bind, and returns the
+// configuration of the endpoint that uses both. place.close closes both.
 func (p *place) listen(id *certs.Identity, bind string) (cfg transport.Config, err error) {
 	choice, err := transport.ParseChoice(p.group.Carrier)
 	if err != nil {

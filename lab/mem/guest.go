@@ -144,7 +144,7 @@ const maxTransfer = 1 << 30
 
 func checkCount(count int64) error {
 	if count < 1 || count > maxTransfer {
-		return fmt.Errorf("%d bytes: 1 to %d at a time", count, maxTransfer)
+		return fmt.Errorf("%d bytes are not possible: give 1 to %d", count, maxTransfer)
 	}
 	return nil
 }
@@ -190,7 +190,7 @@ func repeatData(data []byte, count int64) ([]byte, error) {
 		return nil, err
 	}
 	if len(data) == 0 {
-		return nil, errors.New("a pattern of no bytes fills nothing")
+		return nil, errors.New("the pattern to fill with is empty: give at least 1 byte")
 	}
 	return bytes.Repeat(data, int(count)/len(data)+1)[:count], nil
 }

@@ -18,7 +18,7 @@ import (
 	"ringlet/transport/link"
 )
 
-// Packet is a packet made by hand, which an owner may refuse.
+// Packet describes a packet of a guest that breaks rules on purpose: the owner may refuse it.
 type Packet struct {
 	// Kind is one of packetKinds: a kind of message; write, a remote write; bytes, Data as a message; datagram, Data as a
 	// datagram from a socket without a link.
@@ -205,7 +205,7 @@ func (h *rawGuest) awaitOwner(ctx context.Context) error {
 	return err
 }
 
-// countGrowth is by how much the owner's counters have grown during do.
+// countGrowth calls do, and returns by how much each of the owner's counters grew meanwhile.
 func (g *Guest) countGrowth(ctx context.Context, im *memory.Import, do func() error) (map[string]uint64, error) {
 	before, err := g.readCounters(ctx, im)
 	if err != nil {

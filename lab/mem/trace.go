@@ -76,7 +76,7 @@ var traceRows = [...]struct{ name, where, says string }{
 // Trace follows writes of data to an offset, one at a time, and prints how long each stage took, as medians.
 func (g *Guest) Trace(ctx context.Context, segment string, off int64, data []byte, writes int) error {
 	if len(data) == 0 || len(data) > MaxTracedWrite {
-		return fmt.Errorf("a write of %d bytes cannot be followed: 1 to %d", len(data), MaxTracedWrite)
+		return fmt.Errorf("a write of %d bytes cannot be followed: give 1 to %d", len(data), MaxTracedWrite)
 	}
 	return g.withImport(ctx, segment, func(im *memory.Import) error {
 		if g.place.space.LinkStats().Links[transport.CarrierLocal] > 0 {

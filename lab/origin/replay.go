@@ -162,7 +162,7 @@ func (in *input) compareFragments(s *scratch, f recording.Format, e *recording.E
 	for i := range uint64(e.Events) {
 		for k := range s.cursors {
 			if !s.cursors[k].Next() {
-				return fmt.Errorf("source %d has only %d events", mfps[k].Source(), i)
+				return fmt.Errorf("source %d has only %d events, and the MEP has %d", mfps[k].Source(), i, e.Events)
 			}
 			s.fragmentData[k] = s.cursors[k].Data()
 		}

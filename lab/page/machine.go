@@ -45,7 +45,7 @@ func (m *Machine) String() string {
 	return fmt.Sprintf("%s (%s), %d cores, %s, %s", m.CPU, strings.Join(m.Flags, " "), m.Cores, m.Kernel, m.Go)
 }
 
-// ForProcesses adds the limits that slow so many processes on the machine.
+// ForProcesses adds the limits of the machine that slow a measurement with the given number of processes.
 func (m Machine) ForProcesses(processes int) Machine {
 	m.Processes = processes
 	m.Limits = hostlimits.FindLimits(hostlimits.ReadSnapshot("127.0.0.1"),

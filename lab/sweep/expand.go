@@ -36,7 +36,7 @@ type Value struct {
 // Bed is the place of a run.
 type Bed struct {
 	Kind  string  // "", Testbed or Control
-	Flags []Value // of its command
+	Flags []Value // of the command that makes the bed
 }
 
 // Cell is one combination of settings, which is run repeatedly.

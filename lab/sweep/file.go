@@ -96,7 +96,7 @@ type seriesBlock struct {
 	line    int
 	bedKind string        // "", Testbed or Control
 	flags   []fileSetting // of the bed
-	portBps float64       // bit/s; 0 = that of the bed
+	portBps float64       // bit/s; 0: the rate of the bed's ports
 	fixed   []fileSetting
 	vary    []fileSetting
 }

@@ -189,7 +189,7 @@ func (m *measuredRun) derive() {
 	for _, b := range m.report.Builders {
 		rates = append(rates, b.Rate)
 	}
-	if s := trial.SpreadOf(rates); s.N > 0 { // the median is that of an undisturbed unit
+	if s := trial.SpreadOf(rates); s.N > 0 { // disturbances reach few units, so the median shows an undisturbed one
 		f["builder_min_hz"], f["builder_p50_hz"], f["builder_max_hz"] = s.Min, s.Median, s.Max
 	}
 }

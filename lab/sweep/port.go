@@ -78,7 +78,7 @@ func (c *Cell) eventBits() float64 {
 	ordinary.Debug.LargeEvery = 0
 	low, high := ordinary.MEPSize(0)
 	mean := float64(low+high) / 2
-	if d := c.Config.Debug; d.LargeEvery > 0 { // one readout unit's part of one MEP in so many
+	if d := c.Config.Debug; d.LargeEvery > 0 { // the part of one readout unit is larger in one MEP of LargeEvery
 		all := c.division()
 		mean *= 1 + float64((d.LargeFactor-1)*all.SourceCount(d.LargeRU))/float64(all.Sources()*d.LargeEvery)
 	}

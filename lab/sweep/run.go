@@ -68,7 +68,7 @@ const (
 	fileResults = "results.jsonl"
 	fileCSV     = "results.csv"
 	fileHTML    = "report.html"
-	fileAnswers = "answers.json" // if bounds are about figures of the founding documents
+	fileAnswers = "answers.json" // written only if a bound is about a figure of a founding document
 )
 
 const (

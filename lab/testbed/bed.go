@@ -204,7 +204,7 @@ const (
 	hostQueuePackets = 32 << 10
 )
 
-// hostBurst is the size of the bucket of a host's interface at a rate.
+// hostBurst returns the size, in bytes, of the token bucket (tc tbf) that limits a host's interface to a rate.
 func (s *Spec) hostBurst(rate Rate) int64 {
 	during := func(d time.Duration) int64 { return int64(float64(rate) / 8 * d.Seconds()) }
 	return cmp.Or(int64(s.Burst), max(min(gsoBatch, during(bucketTime)), during(timerLateness), int64(2*s.frame())))

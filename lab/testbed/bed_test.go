@@ -296,7 +296,7 @@ func TestHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := patiently.Receive(t, said); !strings.Contains(s, `"who are you" is no question`) {
+	if s := patiently.Receive(t, said); !strings.Contains(s, `the request "who are you" is unknown`) {
 		t.Error(s)
 	}
 	_ = c.Close()
@@ -342,10 +342,10 @@ func TestDisturbances(t *testing.T) {
 		"cut:n3":                 "!does not begin with a time",
 		"-1s:cut:n3":             "!does not begin with a time",
 		"1s:cut":                 "!is not TIME:cut:HOST",
-		"1s:cut:n3:1Mbit":        "!to cut a port takes no rate",
-		"1s:slow:n3":             "!to slow a port takes a rate",
+		"1s:cut:n3:1Mbit":        "!cut has no rate",
+		"1s:slow:n3":             "!slow needs the rate",
 		"1s:slow:n3:fast":        `!rate "fast"`,
-		"1s:bend:n3":             `!"bend" is nothing`,
+		"1s:bend:n3":             `!"bend" is no action`,
 		"1s:slow:n3:1Mbit:x":     "!is not TIME:cut:HOST",
 	} {
 		var d Disturbance

@@ -62,11 +62,11 @@ func NewDisturbance(at time.Duration, what, host, rate string) (Disturbance, err
 	d := Disturbance{At: at, Action: what, Host: host}
 	switch {
 	case what != actCut && what != actSlow && what != actRestore:
-		return d, fmt.Errorf("%q is nothing that can be done to a port: %s, %s and %s are", what, actCut, actSlow, actRestore)
+		return d, fmt.Errorf("%q is no action on a port: give %s, %s or %s", what, actCut, actSlow, actRestore)
 	case what == actSlow && rate == "":
-		return d, fmt.Errorf("%s: to slow a port takes a rate, such as 50Mbit", host)
+		return d, fmt.Errorf("%s: slow needs the rate of the port, such as 50Mbit", host)
 	case what != actSlow && rate != "":
-		return d, fmt.Errorf("%s: to %s a port takes no rate", host, what)
+		return d, fmt.Errorf("%s: %s has no rate: leave it out", host, what)
 	case what == actSlow:
 		var err error
 		d.Rate, err = parseRate(rate)
@@ -81,7 +81,7 @@ func (s *Spec) Check(d Disturbance) error {
 		return &hostError{d.Host, s.Hosts}
 	}
 	if d.Action == actSlow && (d.Rate < minRate || d.Rate > maxRate) {
-		return fmt.Errorf("%s: %v is not between %v and %v", d.Host, d.Rate, Rate(minRate), Rate(maxRate))
+		return fmt.Errorf("%s: the rate %v is not between %v and %v", d.Host, d.Rate, Rate(minRate), Rate(maxRate))
 	}
 	return nil
 }

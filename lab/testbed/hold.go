@@ -117,7 +117,7 @@ func answer(c *net.UnixConn, bed *Bed) (down bool, err error) {
 		_, err := c.Write([]byte("{}"))
 		return true, err
 	}
-	return false, fmt.Errorf("%q is no question", question)
+	return false, fmt.Errorf("the request %q is unknown: there are %s and %s", question, queryBed, queryDown)
 }
 
 // checkSameUser returns an error if the other end belongs to another user: any user may connect to an abstract socket.
@@ -212,7 +212,8 @@ func receive(c *net.UnixConn) (*Bed, error) {
 		return nil, errors.Join(err, b.Close())
 	}
 	if b.switchNS == nil || b.controlNS == nil || len(b.hostNS) != b.spec.Hosts {
-		return nil, errors.Join(fmt.Errorf("%d files came for %d hosts", len(files), b.spec.Hosts), b.Close())
+		return nil, errors.Join(fmt.Errorf("the process that holds the test bed sent %d network namespaces, and not %d: "+
+			"of the switch, the control and %d hosts", len(files), b.spec.Hosts+2, b.spec.Hosts), b.Close())
 	}
 	return b, nil
 }

@@ -112,7 +112,7 @@ func (r Rate) String() string {
 
 // Bounds of a bed.
 const (
-	// maxHosts: one message of a socket, which takes 253 files, hands over the namespaces.
+	// maxHosts: one message over a Unix socket hands over all namespaces, as files, and can carry 253 files.
 	maxHosts = 128
 	// minRate lets a full packet through in 12 ms; below, time-outs would expire.
 	minRate = 1_000_000

@@ -12,7 +12,7 @@ import (
 
 // Options say how much a plan shows.
 type Options struct {
-	MaxConflicts int // most conflicts to describe; 0 = all
+	MaxConflicts int // how many conflicts to describe at most; 0 = all
 	MatrixPhase  int // phase of the matrix; below 0 = the first with a conflict
 }
 
@@ -57,7 +57,8 @@ type DummyRun struct {
 	Dummies int    `json:"dummies"`
 }
 
-// Groups are builder units that share a bottleneck, which carries one event at a time, for the scheduler's rules.
+// Groups are the groups of builder units for the scheduler's rules. Units of a group share a bottleneck, and the
+// scheduler sends events to one of them at a time.
 type Groups struct {
 	SharedBy string     `json:"of"` // leaf or column
 	BUs      [][]string `json:"bus"`

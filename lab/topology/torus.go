@@ -94,8 +94,8 @@ func distinct(s []int) []int {
 
 // Latency is the time of a packet of 128 B, in µs.
 type Latency struct {
-	Idle float64 `json:"idle_us"` // if the nodes passed by are idle
-	Busy float64 `json:"busy_us"` // if each of them is sending
+	Idle float64 `json:"idle_us"` // while the nodes on the way are idle
+	Busy float64 `json:"busy_us"` // while each node on the way sends, too
 }
 
 func latency(turns bool, bypassed int) Latency {

@@ -11,8 +11,8 @@ type Bound struct {
 	Path           string   `yaml:"path" json:"path,omitempty"`               // name of the bound; "" = Thing
 	Thing          string   `yaml:"of" json:"of"`                             // name of the measured thing
 	Figure         string   `yaml:"figure" json:"figure,omitempty"`           // of Thing
-	ComparedWith   []string `yaml:"over" json:"over,omitempty"`               // the first that was measured
-	ComparedFigure string   `yaml:"over-figure" json:"over_figure,omitempty"` // of that thing; "" = Figure
+	ComparedWith   []string `yaml:"over" json:"over,omitempty"`               // others; the first measured one counts
+	ComparedFigure string   `yaml:"over-figure" json:"over_figure,omitempty"` // figure of that other thing; "" = Figure
 	Multiplier     float64  `yaml:"times" json:"times,omitempty"`             // factor on the figure; 0 = 1
 	Unit           string   `yaml:"unit" json:"unit,omitempty"`               // "" = ×, for a ratio
 	Least          *float64 `yaml:"least" json:"least,omitempty"`

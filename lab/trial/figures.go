@@ -246,7 +246,7 @@ func Short(v float64) string {
 	return Trimmed(v, min(max(digits, 0), 6))
 }
 
-// Trimmed formats a number with at most so many digits behind the point.
+// Trimmed formats a number with at most the given number of digits behind the point, and without zeros at the end.
 func Trimmed(v float64, digits int) string {
 	s := strconv.FormatFloat(v, 'f', digits, 64)
 	if strings.Contains(s, ".") {

@@ -98,7 +98,8 @@ func (c *Core) endTransfer() Output {
 // Accepts says whether the engine would take a trigger now: the busy line is not up.
 func (c *Core) Accepts() bool { return !c.triggerPending }
 
-// Counts returns the triggers taken, the triggers refused or dropped by a clear, and the transfers that have ended.
+// Counts returns three numbers: of triggers taken; of triggers lost, which were refused, or were kept and dropped by
+// the input Cleared; and of transfers that have ended. A dropped trigger no longer counts as taken.
 func (c *Core) Counts() (triggers, refused, transfers uint64) {
 	return c.triggersTaken, c.triggersRefused, c.transfersEnded
 }
