@@ -35,7 +35,7 @@ func (e EndReason) String() string {
 // Limits end a Run. The zero value runs until no event is pending.
 type Limits struct {
 	Until      Time                            // events up to this time run; 0: no limit
-	MaxEvents  uint64                          // at most so many in this Run; 0: no limit
+	MaxEvents  uint64                          // how many events this Run executes at most; 0: no limit
 	OnProgress func(now Time, executed uint64) // called every eventsBetweenChecks events; may be nil
 }
 

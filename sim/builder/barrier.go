@@ -16,7 +16,7 @@ type barrierState struct {
 	barrierOnly bool // the run is a barrier without an event builder
 }
 
-// joinBarrier makes the readout unit's core of a barrier among so many units.
+// joinBarrier makes the core of this readout unit for a barrier among units readout units.
 func (r *ru) joinBarrier(kind barrier.Kind, units int) (err error) {
 	if kind != barrier.None {
 		r.core, err = barrier.NewCore(kind, units, r.index)
@@ -42,7 +42,8 @@ func RunBarrier(ctx context.Context, s *sim.Sim, c *Config, m HostModel, l sim.L
 	s.Run(ctx, l)
 	for _, r := range w.rus {
 		if r.phasesDone != 1 && w.err == nil && ctx.Err() == nil {
-			w.err = fmt.Errorf("node %d did not leave the barrier", r.index)
+			w.err = fmt.Errorf("readout unit %d of %d is still in the barrier at %v, the end of the simulation",
+				r.index, len(w.rus), s.Now())
 		}
 	}
 	return w, w.err

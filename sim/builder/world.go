@@ -21,12 +21,12 @@ type Config struct {
 	Seats      readoutunit.Seats // of the shift
 	RUs, BUs   []int             // the host of each unit
 	Slots      int               // of each builder unit
-	LookAhead  int               // most cycles issued and not complete; 0: the scheduler's default
+	LookAhead  int               // how many cycles may be issued and not complete; 0: the scheduler's default
 	Packing    int
 	// RoundsAhead is how many rounds a readout unit reads ahead of the round it sends; 0: the caller uses ReportRead.
 	RoundsAhead      int
 	PullWindow       int // parts that a builder unit requests at a time, with pull
-	MaxUnackedWrites int // most writes of a readout unit without an acknowledgement; 0: no limit
+	MaxUnackedWrites int // how many writes of a readout unit may wait for an acknowledgement; 0: no limit
 
 	Hosts           int
 	Topology        *topology.Topology   // host i is node i; nil: one switch
@@ -251,7 +251,7 @@ func (w *World) Drain(ctx context.Context) error {
 	w.draining = true
 	w.s.Run(ctx, sim.Limits{})
 	if w.err == nil && w.sentBytes != w.placedBytes {
-		w.err = fmt.Errorf("%d bytes were sent, and %d are placed", w.sentBytes, w.placedBytes)
+		w.err = fmt.Errorf("bytes were lost: %d were sent, and %d are in place", w.sentBytes, w.placedBytes)
 	}
 	ports := slices.Clone(w.switchLinks)
 	for _, h := range w.hosts {
@@ -259,13 +259,13 @@ func (w *World) Drain(ctx context.Context) error {
 	}
 	for i, p := range ports {
 		if p.HeldBytes.Value() != 0 && w.err == nil {
-			w.err = fmt.Errorf("port %d still holds %d bytes", i, p.HeldBytes.Value())
+			w.err = fmt.Errorf("port %d still holds %d bytes when nothing moves any more", i, p.HeldBytes.Value())
 		}
 	}
 	return w.err
 }
 
-// ReportRead reports to the scheduler that all readout units have read so many MEPs.
+// ReportRead reports to the scheduler that each readout unit has read the first meps MEPs.
 func (w *World) ReportRead(meps uint64) {
 	for i := range w.rus {
 		w.recordError(w.tagnet.ApplyUpdate(i, w.readUpdate(meps)))

@@ -31,7 +31,7 @@ type setup struct {
 	jitter                    sim.Time
 	uniformJitter             bool // delays up to twice the mean are equally likely; else they are exponential
 	slots                     int
-	maxUnackedWrites          int // most writes of a node without an acknowledgement, if no barrier ends its phases
+	maxUnackedWrites          int // writes of a node that may wait for acknowledgements, if no barrier ends its phases
 
 	slowBUs        int      // builder units with a slow output: the first ones
 	consumeTime    sim.Time // of a MEP by a slow output

@@ -160,7 +160,7 @@ const priorWeight = 0.02
 
 // weight is the weight of a point: the further its runs are apart, the less.
 func (p *Point) weight() float64 {
-	const sure = 0.05 // of its rate
+	const sure = 0.05 // a point whose runs spread by this share of the rate has a weight of 0.7
 	s := trial.SpreadOf(p.Rates)
 	return sure / math.Hypot(sure, math.Log(s.Max/s.Min)/2)
 }
@@ -182,10 +182,12 @@ func (f *fit) residuals(logs []float64) []float64 {
 	return off
 }
 
-// slopeStep is the step of a logarithm for a slope: large enough to do more than reorder the events of a run.
+// slopeStep is by how much slopes changes the natural logarithm of one cost, to see how the residuals change. A much
+// smaller step would show chance: the simulator would do the same work in another order.
 const slopeStep = 0.2
 
-// slopes are the derivatives of the residuals by each logarithm.
+// slopes returns, for the logarithm of each cost, the derivatives of all residuals by it. off are the residuals at the
+// present costs.
 func (f *fit) slopes(off []float64) [][]float64 {
 	all := make([][]float64, len(f.logCosts))
 	for k := range f.logCosts {

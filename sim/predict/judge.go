@@ -18,7 +18,7 @@ func (e *tooFewPointsError) Error() string {
 	return fmt.Sprintf("%d points are too few to fit %d costs: give more results of ringlet bench sweep", e.Have, e.Need)
 }
 
-// JudgedPoint is a point with its prediction.
+// JudgedPoint is a measured configuration, and how well the prediction for it agrees.
 type JudgedPoint struct {
 	Sweep         string       `json:"sweep"`
 	Name          string       `json:"point"`

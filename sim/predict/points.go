@@ -38,8 +38,9 @@ type Results struct {
 
 // Series is what no column says about a series of a sweep.
 type Series struct {
-	Name       string `yaml:"name"`
-	Discipline string `yaml:"discipline" enum:"shift,tagring,tagring-wait,pull,free,"` // if the column is coarser
+	Name string `yaml:"name"`
+	// Discipline replaces the value of the column discipline, which does not tell variants apart. "": that value.
+	Discipline string `yaml:"discipline" enum:"shift,tagring,tagring-wait,pull,free,"`
 	PullWindow int    `yaml:"pull-window"`
 }
 
@@ -208,7 +209,7 @@ func (l *line) integer(name string, most int) int {
 func (m *Results) point(l *line) (p *Point, rate float64) {
 	rate = l.number("event_rate_hz")
 	if l.err == nil && rate == 0 {
-		l.err = fmt.Errorf("event_rate_hz is 0")
+		l.err = fmt.Errorf("event_rate_hz is 0: a run that built nothing cannot be predicted")
 	}
 	c := defaults()
 	l.readUnits(&c)
@@ -230,7 +231,8 @@ func (m *Results) point(l *line) (p *Point, rate float64) {
 		l.err = fmt.Errorf("discipline %q is not known", c.Discipline)
 	}
 	if l.err == nil && (c.RUs < 1 || c.BUs < 1 || c.Packing < 1 || c.Streams < 1 || c.Slots < 1) {
-		l.err = fmt.Errorf("a run without units, events or slots")
+		l.err = fmt.Errorf("readout units %d, builder units %d, packing %d, sources %d, slots %d: each must be 1 or more",
+			c.RUs, c.BUs, c.Packing, c.Streams, c.Slots)
 	}
 	c.complete()
 	p = &Point{

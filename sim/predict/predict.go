@@ -60,8 +60,8 @@ const (
 	minBindingGain   = 0.02 // a resource that gains less when doubled is no bottleneck
 )
 
-// Predict predicts the file's configuration, with so many folded nodes if nodes is not 0. To find the bottleneck it
-// repeats the run with twice as much of each resource.
+// Predict predicts the rate of the file's configuration; if nodes is not 0, with that number of folded nodes in place
+// of its own. To find the bottleneck it repeats the run with twice as much of each resource.
 func (f *File) Predict(ctx context.Context, costs Costs, nodes int) (*Prediction, error) {
 	c := f.Setup
 	if nodes > 0 {

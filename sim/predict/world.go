@@ -33,7 +33,7 @@ type world struct {
 	warmUpMEPs, countedMEPs int // MEPs left out, and counted
 
 	processors     []*processor // by host
-	mepsRead       uint64       // if a rate is offered
+	mepsRead       uint64       // MEPs read so far; only if a rate is offered
 	suspendedUntil []sim.Time   // by builder unit
 	keptFeedback   [][]core.Feedback
 }
@@ -226,10 +226,10 @@ func (w *world) config() *builder.Config {
 	return cfg
 }
 
-// packets is the number of packets of a size for so many bytes.
+// packets returns how many packets with size bytes of data each carry data bytes: at least one.
 func packets(data, size int) float64 { return float64(max(1, (data+size-1)/size)) }
 
-// wire is the number of bytes with headers.
+// wire returns how many bytes data takes on the wire, with the headers of its packets.
 func (w *world) wire(data int) int32 {
 	return int32(float64(data) + packets(data, w.packet)*wireOverhead)
 }

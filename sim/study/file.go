@@ -162,7 +162,8 @@ func (s *Study) check() {
 	}
 }
 
-// checkParam checks a parameter, which must give at least so many origins (0 or 1).
+// checkParam checks a parameter. Of its fields from, fitted and chosen one may be set at most, and origins (0 or 1) at
+// least.
 func (s *Study) checkParam(p *Parameter, origins int) {
 	if p.Name == "" || p.Is == "" {
 		s.doc.AddProblem(p.yamlPath, "needs a name and what it is")

@@ -43,7 +43,7 @@ var units = []unit{
 	{"%", Count, 0.01}, {"points", Points, 0.01},
 }
 
-// Quantity is a number with a dimension. The zero value is the number 0.
+// Quantity is a number with a dimension, such as a time. The zero value is the number 0 without a dimension.
 type Quantity struct {
 	Value     float64 // in the unit of the dimension
 	Dimension Dimension

@@ -51,8 +51,8 @@ var farmColumns = study.Model{
 	},
 }
 
-// refusedPerFragment simulates the farm with so many columns of computing nodes, and returns the refused bursts per
-// fragment.
+// refusedPerFragment simulates the farm with the given number of columns of computing nodes. It returns how many bursts
+// were refused, per fragment.
 func (g *modelRun) refusedPerFragment(ctx context.Context, f *farm, computing int) (float64, error) {
 	s := g.env.Sim()
 	net := sci.New(s, f.cfg, f.columns, f.rows)

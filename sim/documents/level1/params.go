@@ -59,7 +59,7 @@ type dma struct {
 	setUpClocks   int      // from the address to the first data word
 	idleClocks    int      // between bursts
 	refusedClocks int      // after the time of the first data word, if the card refuses the burst
-	burstBytes    int      // most bytes of a burst
+	burstBytes    int      // bytes that a burst may have
 }
 
 // readDMA reads the parameters of DMA engines.

@@ -43,7 +43,7 @@ var torusToOne = study.Model{
 	},
 }
 
-// combination is a combination of L1-farm §5.1.2: so many nodes from each first node on.
+// combination is a set of nodes of L1-farm §5.1.2: count nodes from each of firstNodes on.
 type combination struct {
 	name       string
 	firstNodes []int

@@ -71,7 +71,7 @@ type twoInRow struct {
 	torus
 	secondColumn     int
 	rowsOfUnits      int
-	maxStretchClocks int // most clocks by which a transfer is stretched in search of a rate without retries
+	maxStretchClocks int // by how many clocks a transfer may be stretched, in search of a rate without retries
 	pattern          string
 }
 

@@ -65,7 +65,7 @@ type cards struct {
 	creditTime         sim.Time // of a credit on the links
 	flightTime         sim.Time // through the transceivers, one way
 	toBusDelay         sim.Time // from the card's network side to its bus
-	startDivisor       int      // the card announces a packet when one of so many parts of it has come
+	startDivisor       int      // the card announces a packet when 1/startDivisor of it has come
 	fifo               int      // words, of each direction
 	wordsPerCredit     int      // words that one credit gives back
 	pollingDelay       sim.Time // from data in memory to the next request of a ping-pong

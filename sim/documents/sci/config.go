@@ -24,7 +24,7 @@ type Config struct {
 	MaxStreams       int      // packets of a card without a response
 	MaxIncoming      int      // packets between B-Link and PCI bus in a receiving card
 	WithResponses    bool     // requests are answered; else a stream is free when its packet is in the send queue
-	StarvationTime   sim.Time // a node whose packet has waited so long clears the go bits; 0: never
+	StarvationTime   sim.Time // a node clears the go bits when its packet has waited this long; 0: never
 
 	BLinkClock      sim.Time // time of 64 bits
 	BLinkExtraBytes int      // bytes that the B-Link adds to a packet
@@ -85,7 +85,7 @@ func (c *Config) Check() error {
 // symbols is the number of symbols of a packet with that much data.
 func (c *Config) symbols(bytes int) int { return c.HeaderSymbols + (bytes+1)/2 }
 
-// symbolsTime is the time of so many symbols on the link.
+// symbolsTime returns how long the given number of symbols takes on the link.
 func (c *Config) symbolsTime(symbols int) sim.Time { return sim.Time(symbols) * c.SymbolTime }
 
 // blinkTime is how long a packet holds the B-Link.

@@ -54,8 +54,8 @@ type Node struct {
 	Refused          uint64                              // calls of Send without a free stream
 }
 
-// Send sends a packet of so many bytes to dst; its first data word is on the bus now. It returns false if all streams
-// are in use: the bus has to try again.
+// Send sends a packet of size bytes to dst; its first data word is on the bus now. It returns false if all streams are
+// in use: the bus has to try again.
 func (n *Node) Send(dst, size int, id, piece int64) bool {
 	if n.usedStreams >= n.net.cfg.MaxStreams {
 		n.Refused++

@@ -44,7 +44,7 @@ type bus struct {
 	addressClocks int
 	setUpClocks   int // of the target
 	refusedClocks int // of a start that the target refuses
-	burstBytes    int // most bytes of a burst; 8 B a clock
+	burstBytes    int // bytes that a burst may have; 8 B a clock
 	fullBursts    bool
 }
 
@@ -73,7 +73,7 @@ type schedulingConfig struct {
 	slots           int // buffers of a computing node
 	policy          core.Policy
 	bypass          bool // tags of the core's tag ring, which busy feeding nodes pass on
-	perColumn       int  // > 0: without the core: so many successive events to a column, then to the next
+	perColumn       int  // > 0: the core is not used: a column gets this many successive events, then the next column
 }
 
 // compute is the work of a computing node on an event.
@@ -81,9 +81,9 @@ type compute struct {
 	processors      int
 	minFeedbackTime sim.Time // from the last fragment to the feedback, without work
 	meanWork        sim.Time // mean of exponential work; 0: none
-	feedbackDelay   sim.Time // if the scheduler is not in the torus
+	feedbackDelay   sim.Time // how long feedback takes to a scheduler outside the torus
 	feedbackBytes   int      // bytes of a feedback
-	sleepTime       sim.Time // one node at a time sleeps so long; 0: none
+	sleepTime       sim.Time // one node at a time sleeps for this time; 0: none sleeps
 }
 
 // event is an event under way.

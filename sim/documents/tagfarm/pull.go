@@ -152,7 +152,7 @@ type pullSystem struct {
 	until         sim.Time
 	built         uint64
 	latency       sim.Histogram
-	peakFragments int64 // most fragments at a receiver's port
+	peakFragments int64 // highest number of fragments that waited at a receiver's port
 	bytes         uint64
 }
 

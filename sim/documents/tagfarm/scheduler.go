@@ -163,9 +163,9 @@ func (s *scheduler) launch() {
 	}
 }
 
-// issueByColumn is the broken order of TagNet-farm §IV.E.2: so many events to a column, whatever the column has free.
-// Each column's queue has all buffers of its first node, then all of the next, as the nodes announce them, and is never
-// empty.
+// issueByColumn is the broken order of TagNet-farm §IV.E.2: each column in turn gets perColumn events, whether it has
+// free buffers or not. Each column's queue has all buffers of its first node, then all of the next, as the nodes
+// announce them, and is never empty.
 func (s *scheduler) issueByColumn() {
 	n, columns, row := int(s.eventsIssued), s.f.cfg.columns, s.f.cfg.scheduling.perColumn
 	members := columns[n/row%len(columns)]

@@ -102,7 +102,7 @@ func readTorus(p *study.Params) config {
 // setShape puts the nodes of a torus into a config.
 func (c *config) setShape(h torusShape) { c.size, c.feeders, c.computers, c.columns = h.placeNodes() }
 
-// withFixedParts gives each feeding node so many bytes of every event.
+// withFixedParts gives each feeding node a part of that number of bytes in every event.
 func (c config) withFixedParts(bytes int) config {
 	parts := make([]int, len(c.feeders))
 	for i := range parts {
