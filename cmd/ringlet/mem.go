@@ -255,8 +255,8 @@ type memTraceCmd struct {
 // Run follows.
 func (c *memTraceCmd) Run(ctx context.Context, to streams) error {
 	if c.Size < 1 || c.Size > mem.MaxTracedWrite || c.Writes < 1 {
-		return usage(fmt.Errorf("--size %v --writes %d: a datagram holds 1 B to %v, and there is 1 write at least", c.Size,
-			c.Writes, config.Bytes(mem.MaxTracedWrite)))
+		return usage(fmt.Errorf("--size %v --writes %d: give a size of 1 B to %v, which fits a datagram, and 1 write or more",
+			c.Size, c.Writes, config.Bytes(mem.MaxTracedWrite)))
 	}
 	return c.runAsGuest(ctx, to, func(ctx context.Context, g *mem.Guest) error {
 		return g.Trace(ctx, c.Segment, c.Offset, make([]byte, c.Size), c.Writes)

@@ -39,7 +39,8 @@ func (c *planCmd) Run(to streams) error {
 func (c *planCmd) printProposal(to streams, p *topology.Plan) error {
 	switch {
 	case p.ProposedOrder == nil:
-		return errors.New("plan: every order that was tried has conflicts")
+		return fmt.Errorf("plan: no order of nodes was found in which no two flows of a phase share a link: "+
+			"ringlet plan %s shows the conflicts of the order as given", c.File)
 	case c.Order:
 		return p.WriteOrder(to.out)
 	case !p.Folded:

@@ -100,7 +100,9 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 		}
 		return c.serve(ctx, to, given, keys, spawner)
 	}
-	node.TuneGC() // the scheduler's messages are garbage as datagrams are: a tenth of its time with small MEPs
+	// The scheduler in this process makes as much garbage as a node: its messages. With small MEPs the garbage collector
+	// would take a tenth of the scheduler's time.
+	node.TuneGC()
 	if cfg.Nodes >= runtime.NumCPU() {
 		// The nodes have the cores: the scheduler, in this process, is cheaper on one P (0.29 against 0.42 µs an event at 0.8
 		// MHz, means of 3 runs on a machine shared with others, 2026-11-21).
@@ -176,7 +178,7 @@ func (c *runFlags) printReport(to streams, report *nodes.Report) (err error) {
 	for _, what := range report.UnreadBuffers() {
 		fmt.Fprintf(to.err, "ringlet: %s\n", what)
 	}
-	if report.VerdictReason != "" && report.ExitStatus() == nodes.ExitGood { // else the error message has it
+	if report.VerdictReason != "" && report.ExitStatus() == nodes.ExitGood { // otherwise the error message says it
 		fmt.Fprintf(to.err, "ringlet: run %d is %s: %s\n", report.Run, report.VerdictName, report.VerdictReason)
 	}
 	return exitOfReport(report)
@@ -245,7 +247,7 @@ func exitOfReport(r *nodes.Report) error {
 	case v == nodes.ExitGood:
 		return nil
 	case r.Cause != nil:
-		return &exit{int(v), &fault.Error{Fault: *r.Cause}} // the table has it, too, but not the JSON object
+		return &exit{int(v), &fault.Error{Fault: *r.Cause}} // the table shows the cause, too, but the JSON object does not
 	case v == nodes.ExitBadInput:
 		return &exit{int(v), errors.New(r.BadInput)}
 	default:

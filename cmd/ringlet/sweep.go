@@ -172,8 +172,8 @@ func checkCommandLine(args []string) (sweep.BedSummary, error) {
 	return sweep.BedSummary{Hosts: spec.Hosts, PortBps: float64(spec.SlowestRate())}, nil
 }
 
-// parseTestbedRun parses a command line as this program does. in is nil if it uses no test bed; the Spec is that of the
-// running bed if the line names one.
+// parseTestbedRun parses a command line as this program does. in is nil if the command uses no test bed. If the command
+// names a test bed that is up, spec describes that one.
 func parseTestbedRun(args []string) (in *testbedRunCmd, spec testbed.Spec, err error) {
 	var c cli
 	parser, err := newParser(&c, kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}))

@@ -327,8 +327,8 @@ func sessionOf(bed *testbed.Bed, inner *innerRun) (*testbed.Session, error) {
 	return s, nil
 }
 
-// printBed prints the counts of the bed's ports: below the table of the control, or in the control's JSON object, which
-// it prints.
+// printBed prints the counts of the bed's ports. As text they follow the table, which the control has printed. As JSON
+// they become a field of the control's JSON object, and printBed prints the whole object.
 func printBed(w io.Writer, r *testbed.Report, asJSON bool, object []byte) error {
 	if !asJSON {
 		return r.WriteTable(w)

@@ -10,9 +10,9 @@ import (
 	"ringlet/velo/frontend"
 )
 
-// eventTruths has what drawing the events of the present run takes: the detector that its filter searches, and, if a
-// simulated detector makes the data, the true particles of an event, which are a function of the seed and the event
-// number. Prepared blocks come again under other numbers, so they have no truth.
+// eventTruths has what is needed to draw the events of the present run: the detector that its filter searches, and the
+// true particles of an event. Only a simulated detector has true particles; the seed and the event number determine
+// them. Prepared blocks are sent again under other event numbers, so their events have none.
 type eventTruths struct {
 	currentRun func() (run uint32, configuration string)
 
