@@ -72,8 +72,8 @@ func planChain(seed uint64, index int, env env) plannedRun {
 	return r
 }
 
-// drawChainSettings draws the settings of such a run. Data are prepared: the detector is simulated once, and the same
-// data are sent again and again.
+// drawChainSettings draws the settings of a run with a simulated detector and filters. Its data are prepared: the
+// detector is simulated once, and the same data are sent again and again.
 func (d *dice) drawChainSettings(s unitLayout, processes string) (set []string) {
 	add := func(name string, value any) { set = append(set, fmt.Sprintf("%s=%v", name, value)) }
 	d.addCommonSettings(s, add)
@@ -187,7 +187,8 @@ func (s *subscriber) connection(ctx context.Context) {
 		had = copy(block, block[complete:had])
 		if err != nil {
 			if !errors.Is(err, io.EOF) && had > 0 {
-				s.parseErr = fmt.Errorf("the connection ended within a decision: %w", err)
+				s.parseErr = fmt.Errorf("the outlet of decisions at %s broke the connection after %d of the %d bytes of a "+
+					"decision: %w", s.addr, had, decision.ResultSize, err)
 			}
 			return
 		}

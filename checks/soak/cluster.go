@@ -335,7 +335,7 @@ func (c *cluster) heal(ctx context.Context) error {
 			here := p.cmd != nil && !p.exitExpected
 			p.mu.Unlock()
 			if !here {
-				return false, errors.New(p.name + " is not there")
+				return false, errors.New(p.name + " is not running")
 			}
 		}
 		return true, nil

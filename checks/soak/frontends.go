@@ -24,7 +24,7 @@ import (
 
 const (
 	eventInterval = 500 * time.Microsecond // between two events
-	closeTimeout  = time.Minute            // most time until all fragments of a front-end are safe
+	closeTimeout  = time.Minute            // how long it may take until all fragments of a front-end are safe
 	udpSource     = 1
 )
 
@@ -253,7 +253,7 @@ func highWater(pid int) (uint64, error) {
 	_, after, _ := strings.Cut(string(text), "VmHWM:")
 	var kib uint64
 	if _, err := fmt.Sscan(after, &kib); err != nil {
-		return 0, fmt.Errorf("the kernel does not tell: %w", err)
+		return 0, fmt.Errorf("the kernel does not tell the peak memory (VmHWM) of process %d: %w", pid, err)
 	}
 	return kib >> 10, nil
 }

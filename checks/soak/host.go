@@ -103,7 +103,7 @@ func isolate() (why error) {
 		return nil
 	}
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("it takes root")
+		return fmt.Errorf("this needs root")
 	}
 	// The main thread is locked to this goroutine: the program executed below inherits its namespace.
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {

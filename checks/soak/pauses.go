@@ -52,7 +52,7 @@ func planPauses(seed uint64, index int, env env) plannedRun {
 	return r
 }
 
-// drawPauseSettings draws the settings of such a run.
+// drawPauseSettings draws the settings of a run in which one process is paused.
 func (d *dice) drawPauseSettings(s unitLayout) (set []string) {
 	add := func(name string, value any) { set = append(set, fmt.Sprintf("%s=%v", name, value)) }
 	d.addCommonSettings(s, add)
@@ -68,8 +68,8 @@ func (d *dice) drawPauseSettings(s unitLayout) (set []string) {
 	return set
 }
 
-// judgePauses checks the outcome of such a run: it has ended by the operator's stop, and has lost at most the stopped
-// unit.
+// judgePauses checks the outcome of a run in which one process was paused: it must have ended by the operator's stop,
+// and may have lost the paused unit and no other.
 func judgePauses(r plannedRun, t *trial) (problems []string) {
 	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	if len(t.Problems) > 0 {

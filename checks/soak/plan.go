@@ -261,7 +261,8 @@ func (d *dice) fault(k kind, s unitLayout, length time.Duration) fault {
 	return f
 }
 
-// drawOutage is mostly short; now and then it is longer than links, gossip or the control tolerate.
+// drawOutage draws how long a fault cuts a process or a host off: mostly less than 2 s; in three of ten cases 2 to 7 s,
+// which can be longer than links, gossip or run control tolerate.
 func (d *dice) drawOutage() time.Duration {
 	switch d.IntN(10) {
 	case 0, 1, 2, 3:

@@ -12,7 +12,7 @@ import (
 	"ringlet/lab/tool"
 )
 
-// restartDelay is the time until a process that has ended is restarted, about that of a service manager.
+// restartDelay is how long after its end a process is started again. A service manager waits about as long.
 const restartDelay = 100 * time.Millisecond
 
 // A process is a control, a node or a filter. It is restarted whenever it ends, as systemd and Kubernetes do.
@@ -27,13 +27,13 @@ type process struct {
 	report func(problem string) // called when it ends unexpectedly
 
 	mu           sync.Mutex
-	cmd          *exec.Cmd // of its current life; nil between two lives
+	cmd          *exec.Cmd // the running process; nil until it is started again
 	ended        chan struct{}
 	exitExpected bool // it was told to end
 	stopped      bool // by SIGSTOP
 	noRestart    bool // it is not restarted
 	starts       int
-	pids         []int // of all its lives
+	pids         []int // one for each start
 	waiting      sync.WaitGroup
 }
 
@@ -98,8 +98,8 @@ func exitText(err error) string {
 	return err.Error()
 }
 
-// errNotThere is the error of a signal to a process that is between two lives.
-var errNotThere = errors.New("the process is not there at this moment")
+// errNotThere is the error of a signal to a process that has ended and is not started again yet.
+var errNotThere = errors.New("the process is not running: it has ended, and is not started again yet")
 
 // signal sends a signal; final says that the process will end by it.
 func (p *process) signal(s syscall.Signal, final bool) error {
