@@ -14,8 +14,9 @@ import (
 // A peer inside keeps its place, unless the place yields: then a newcomer that finds no free place takes it. Of several
 // yielding places the oldest goes first; if the newcomer's host has reached its limit, the oldest one of that host.
 type Gate struct {
-	MaxTotal int // most peers inside; immutable
-	// most peers inside from one address, whatever the port; immutable. Peers without an address count for MaxTotal alone
+	MaxTotal int // how many peers may be inside; immutable
+	// how many peers may be inside from one address, whatever the port; immutable. Peers without an address count for
+	// MaxTotal alone
 	MaxPerHost int
 
 	mu            sync.Mutex
@@ -65,7 +66,8 @@ func (g *Gate) Enter(host netip.Addr, onEvict func()) (*Place, error) {
 	return p, nil
 }
 
-// admit gives p a free place, or the place of out, which has lost it.
+// admit gives p a free place. If none is free, it takes the place of out, which yields, and gives it to p. The error is
+// a *fullError if no place yields.
 func (g *Gate) admit(p *Place) (out *Place, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -56,8 +56,8 @@ func New() (*Namespace, error) {
 // Close closes this reference; the namespace ends with the last process or socket in it.
 func (n *Namespace) Close() error { return n.file.Close() }
 
-// runOnNewThread runs f on a new thread, which ends with f: no other goroutine ever runs in the namespace that f has
-// entered.
+// runOnNewThread runs f on a new thread, and ends the thread when f returns: so no other goroutine ever runs in the
+// namespace that f has entered.
 func runOnNewThread(f func() error) error {
 	done := make(chan error)
 	go func() {

@@ -11,7 +11,7 @@ const maxSchedule = math.MaxInt64 / 4
 // Pacer holds a mean rate. One goroutine uses it.
 type Pacer struct {
 	dueTime    func(n uint64) time.Duration // when the item after n others is due, counted from start
-	maxBacklog time.Duration                // most time that it may catch up
+	maxBacklog time.Duration                // how far it may be behind and still catch up
 
 	started bool
 	start   time.Time // moves forward when the Pacer gives up a delay

@@ -70,7 +70,7 @@ func Measure(ctx context.Context, cfg Config) (*Report, error) {
 		NoiselessData: newData(),
 		times:         make([]time.Duration, 0, min(cfg.Events, 1<<20)),
 	}
-	runtime.LockOSThread() // processorTime reads that of the thread
+	runtime.LockOSThread() // processorTime reads the time of the present thread
 	defer runtime.UnlockOSThread()
 	tables, err := vertex.NewDetector(d.Geometry())
 	if err != nil {

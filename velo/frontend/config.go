@@ -7,7 +7,8 @@ import (
 	"ringlet/velo"
 )
 
-// Config describes the detector, its front-end and the collisions. The yaml keys are those of a detector's file.
+// Config describes the detector, its front-end and the collisions. The yaml tags are the keys of the file that
+// describes a detector.
 type Config struct {
 	Detector   velo.Layout `yaml:"detector"`
 	FrontEnd   FrontEnd    `yaml:"front-end"`

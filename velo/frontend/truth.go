@@ -36,7 +36,8 @@ type Track struct {
 	PhiHits int     `json:"phi_hits"` // φ sensors
 }
 
-// Truth is the vertices and particles that were drawn for an event. A filter never sees it.
+// Truth describes what the simulation drew at random for one event: the vertices and the particles. It is not part of
+// the event's data, so a filter never gets it.
 type Truth struct {
 	Event     uint64   `json:"event"`
 	Displaced bool     `json:"displaced"` // the event has a decay of a B meson

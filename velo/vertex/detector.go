@@ -74,7 +74,7 @@ type clusterRadius struct{ r, weight float64 }
 // sector is a range of azimuths of a side.
 type sector struct {
 	side        int
-	cos, sin    float64 // of its middle
+	cos, sin    float64 // of the azimuth of its middle
 	halfWidth   float64 // rad, half its width
 	sensorStart float64 // azimuth at which the sensor begins, from the middle of the sector
 }

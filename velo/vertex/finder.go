@@ -17,22 +17,22 @@ import "ringlet/velo"
 // cuts are the conditions of the search for tracks and vertices. Lengths are in mm.
 type cuts struct {
 	BeamLow, BeamHigh float64 // range of z in which particles come from the beam
-	RWindow           float64 // most distance of a hit from a line
+	RWindow           float64 // largest distance of a hit from a line
 	MinHits           int     // fewest hits of a track, in r
-	MaxChi2           float64 // most χ² for each degree of freedom of a track
+	MaxChi2           float64 // largest χ² for each degree of freedom of a track
 
 	MinPrimaryTracks int     // fewest tracks of a primary vertex
-	PrimaryWindow    float64 // most distance along the beam from a peak to where its tracks meet the beam
-	BeforePrimary    float64 // other tracks may meet the beam so far before a primary vertex,
-	BehindPrimary    float64 // and so far behind it
-	MaxTrackChi2     float64 // most χ² for each degree of freedom of a track in space
-	MinImpact        float64 // least and
-	MaxImpact        float64 // most impact parameter of a track in space
+	PrimaryWindow    float64 // largest distance along the beam from a peak to where its tracks meet the beam
+	BeforePrimary    float64 // largest distance before a primary vertex at which another track may meet the beam
+	BehindPrimary    float64 // the same behind it
+	MaxTrackChi2     float64 // largest χ² for each degree of freedom of a track in space
+	MinImpact        float64 // least impact parameter of a track in space
+	MaxImpact        float64 // largest impact parameter of a track in space
 	MinSignificance  float64 // least impact parameter in units of its error
 	MinPhiHits       int     // fewest φ hits of a track in space
-	PhiWindow        float64 // most distance of a φ hit from a line
+	PhiWindow        float64 // largest distance of a φ hit from a line
 
-	MaxApart        float64 // most distance between two tracks of a vertex
+	MaxApart        float64 // largest distance between two tracks of a vertex
 	MinFlight       float64 // least distance along the beam from the primary vertex
 	MinFlightSigmas float64 // the same in units of its error
 	MinScore        float64 // least score of an accepted event

@@ -49,9 +49,9 @@ type searcher struct {
 	reach     [maxSkipped + 1]reach // of the current plane
 }
 
-// reach is the range of radii of the next hit on a plane farther in, in units of the hit's radius. The search visits
-// the hits of the outer plane in order of the radius: an inner hit below the range of one is below that of all later
-// ones.
+// reach is the range of radii in which a track's next hit can lie on a plane farther in, relative to the radius of its
+// outer hit. The search visits the outer hits in order of radius. An inner hit below the range of one outer hit is
+// below the ranges of all later ones, so first only moves on.
 type reach struct {
 	minRadiusRatio, maxRadiusRatio float64
 	first, last                    int32 // hits of the plane; first moves on
