@@ -178,8 +178,7 @@ func TestDepth(t *testing.T) {
 			}
 			outbox, inbox := make([][]Message, n), make([][]Message, n)
 			steps, arrived := 0, 0
-			for n > 1 && w.cores[n-1].currentEpoch()+w.cores[n/2].currentEpoch()+w.cores[1].currentEpoch() < 3 ||
-				len(w.flying) > 0 {
+			for len(w.flying) > 0 || slices.ContainsFunc(w.cores, func(c *Core) bool { return c.currentEpoch() < 1 }) {
 				steps++
 				for _, m := range w.flying {
 					outbox[m.From] = append(outbox[m.From], m)

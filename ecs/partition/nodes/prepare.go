@@ -85,14 +85,14 @@ func prepareInput(ctx context.Context, c *config.Completed, inputs *safeopen.All
 	if err != nil {
 		return err
 	}
-	kind, _ := c.Source()
+	kind, name := c.Source()
 	var f *os.File
 	if kind.File {
 		if f, settings.Input, err = inputs.Open(settings.Input); err != nil {
 			return &InputError{err}
 		}
 		defer func() { _ = f.Close() }() // it is only read
-		c.Input = settings.Input
+		c.Input = strings.TrimSuffix(c.Input, name) + settings.Input // the kind's name stays before it
 	}
 	needs, err := kind.Measure(ctx, f, settings)
 	switch {

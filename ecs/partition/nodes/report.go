@@ -131,9 +131,9 @@ func (r *Report) DescribeTraffic() string {
 	case !config.Traffic{Discipline: r.Discipline}.DisciplineKind().Phases:
 		return r.Discipline
 	case r.PhaseEnd != config.PhaseEndBarrier:
-		return "shift by " + r.PhaseEnd
+		return r.Discipline + " by " + r.PhaseEnd
 	}
-	return "shift, barrier " + r.Barrier
+	return r.Discipline + ", barrier " + r.Barrier
 }
 
 // Quantiles3 of a time in µs.
