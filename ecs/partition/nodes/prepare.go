@@ -91,7 +91,7 @@ func prepareInput(ctx context.Context, c *config.Completed, inputs *safeopen.All
 		if f, settings.Input, err = inputs.Open(settings.Input); err != nil {
 			return &InputError{err}
 		}
-		defer func() { _ = f.Close() }() // it is only read
+		defer func() { _ = f.Close() }()                             // it is only read
 		c.Input = strings.TrimSuffix(c.Input, name) + settings.Input // the kind's name stays before it
 	}
 	needs, err := kind.Measure(ctx, f, settings)
