@@ -524,7 +524,7 @@ func (c *Core) send(n uint64, now time.Time) {
 		part, err := c.cfg.Retention.lookUp(t.MEP)
 		if err == nil && t.GrantedBytes != anyLength {
 			if part = part[c.cfg.Streams*placing.EntrySize:]; len(part) != int(t.GrantedBytes) {
-				err = fmt.Errorf("builder unit %d granted %d bytes for MEP %d, and its MFPs here have %d",
+				err = fmt.Errorf("builder unit %d granted %d bytes for MEP %d, but the MFPs of this readout unit have %d",
 					bu, t.GrantedBytes, t.MEP, len(part))
 			}
 		}

@@ -120,11 +120,11 @@ func TestFailures(t *testing.T) {
 		"update":  {change: func(r *rig, _ *Config) { r.sched.refuse = broken }, says: "the wire is cut", is: broken},
 		"grant too long": {
 			change: func(r *rig, _ *Config) { r.net.length = func(n uint32) uint32 { return n + 4 } }, cycles: cycle,
-			says: "builder unit 0 granted 44 bytes for MEP 0, and its MFPs here have 40",
+			says: "builder unit 0 granted 44 bytes for MEP 0, but the MFPs of this readout unit have 40",
 		},
 		"grant too short": {
 			change: func(r *rig, _ *Config) { r.net.length = func(n uint32) uint32 { return n - 4 } }, cycles: cycle,
-			says: "builder unit 0 granted 36 bytes for MEP 0, and its MFPs here have 40",
+			says: "builder unit 0 granted 36 bytes for MEP 0, but the MFPs of this readout unit have 40",
 		},
 		"write not taken": {
 			change: func(r *rig, _ *Config) { r.net.write = func(int) error { return broken } }, cycles: cycle,

@@ -102,7 +102,7 @@ func ParseChoice(name string) (CarrierChoice, error) {
 	case err != nil:
 		return CarrierChoice{}, err
 	case both && row.SameHost:
-		return CarrierChoice{}, fmt.Errorf("the carrier %s does not reach other hosts", network)
+		return CarrierChoice{}, fmt.Errorf("the carrier after local+ must reach other hosts, and %s does not", network)
 	case both:
 		return CarrierChoice{Carrier: CarrierAuto, NetworkCarrier: row}, nil
 	}

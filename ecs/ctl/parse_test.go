@@ -97,7 +97,7 @@ func TestParse(t *testing.T) {
 		"plan":                    "plan: needs a command that is to be planned",
 		"plan status":             "plan: status does not steer the partition: there is nothing to plan",
 		"start 'remark":           "a quotation mark is not closed",
-		`start \`:                 "nothing follows the backslash at the end",
+		`start \`:                 "the line ends with a backslash that has nothing to quote: remove the backslash",
 	} {
 		words, err := SplitWords(line)
 		var steps []step

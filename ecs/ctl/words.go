@@ -7,7 +7,7 @@ import (
 
 var (
 	errQuote  = errors.New("a quotation mark is not closed")
-	errEscape = errors.New("nothing follows the backslash at the end")
+	errEscape = errors.New("the line ends with a backslash that has nothing to quote: remove the backslash")
 )
 
 // SplitWords splits a line into words as a shell does: at blanks, but not in quotation marks of both kinds; a backslash

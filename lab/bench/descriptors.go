@@ -23,7 +23,7 @@ type DescriptorsConfig struct {
 	Sizes       []config.Bytes // of a transfer, whole words of 8 bytes
 	PerTrigger  []string       // transfers that a trigger starts, one measurement each: numbers, or endless
 	Descriptors int            // in use
-	Trigger     string         // software, rate, or unix: and the path of a socket
+	Trigger     string         // one of software, rate and unix:PATH, which names a socket
 	Rate        float64        // triggers/s, if Trigger is rate
 	Duration    time.Duration  // of each measurement
 }
@@ -56,7 +56,7 @@ func (c *DescriptorsConfig) Validate() error {
 	case err != nil:
 		return err
 	case c.Trigger != bySoftware && c.Trigger != byRate && (!line || path == ""):
-		return usageErrorf("trigger", "%q is not software, rate, or unix: and the path of a socket", c.Trigger)
+		return usageErrorf("trigger", "%q is not one of software, rate and unix:PATH, which names a socket", c.Trigger)
 	case c.Trigger == byRate && (!(c.Rate >= 1) || c.Rate > 1e8):
 		return usageErrorf("rate", "%g triggers/s are not between 1 and 100 million", c.Rate)
 	}
@@ -69,7 +69,7 @@ type descriptorsReport struct {
 	Descriptors     int              `json:"descriptors"`
 	Trigger         string           `json:"trigger"`
 	RequestedHz     float64          `json:"asked_hz,omitempty"`      // triggers
-	TriggersUntaken uint64           `json:"triggers_left,omitempty"` // still on the line at the end
+	TriggersUntaken uint64           `json:"triggers_left,omitempty"` // still in the socket at the end
 	Rows            []descriptorsRow `json:"modes"`
 }
 
@@ -288,7 +288,7 @@ func (r *descriptorsReport) WriteTable(w io.Writer) error {
 			}
 		}))
 	if r.TriggersUntaken > 0 {
-		fmt.Fprintf(w, "%d triggers were still on the line at the end\n", r.TriggersUntaken)
+		fmt.Fprintf(w, "%d triggers were still in the socket for triggers at the end\n", r.TriggersUntaken)
 	}
 	writeFaults(w, r.Rows)
 	return err

@@ -118,7 +118,7 @@ func TestTriggersLeft(t *testing.T) {
 	cfg := descriptorsTestConfig(t, "local")
 	r := &descriptorsReport{nodesReport: cfg.report(), TriggersUntaken: 3}
 	var text bytes.Buffer
-	if err := r.WriteTable(&text); err != nil || !strings.Contains(text.String(), "3 triggers were still on the line") {
+	if err := r.WriteTable(&text); err != nil || !strings.Contains(text.String(), "3 triggers were still in the socket") {
 		t.Errorf("%v: %s", err, text.String())
 	}
 }

@@ -94,8 +94,8 @@ func (r *rateTrigger) takeDue(bool) bool {
 func (r *rateTrigger) lostTriggers() uint64   { return uint64(r.lostTime.Seconds() * r.rate) }
 func (r *rateTrigger) close() (uint64, error) { return 0, nil }
 
-// lineTrigger is a socket: each datagram is a trigger. If the engine takes none, the kernel's queue fills and the
-// sender blocks: that is the busy line.
+// lineTrigger takes triggers from a socket: each datagram is a trigger. If the engine takes none, the kernel's queue
+// fills and the sender blocks, which stands for the document's busy line.
 type lineTrigger struct {
 	path         string
 	conn         *net.UnixConn
@@ -108,7 +108,7 @@ type lineTrigger struct {
 func openLine(path string) (*lineTrigger, error) {
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
-		return nil, fmt.Errorf("bench: the line for triggers, %s: %w: give a path where there is no file yet", path, err)
+		return nil, fmt.Errorf("bench: cannot make the socket %s: %w: give a path where there is no file yet", path, err)
 	}
 	l := &lineTrigger{
 		path:      path,
@@ -129,7 +129,7 @@ func (l *lineTrigger) listen() error {
 			if errors.Is(err, os.ErrDeadlineExceeded) { // close set it
 				return nil
 			}
-			return fmt.Errorf("bench: the line for triggers, %s: %w", l.path, err)
+			return fmt.Errorf("bench: cannot read triggers from the socket %s: %w", l.path, err)
 		}
 		select {
 		case l.triggered <- struct{}{}:
@@ -166,7 +166,7 @@ func (l *lineTrigger) takeDue(bool) bool {
 
 func (l *lineTrigger) lostTriggers() uint64 { return 0 }
 
-// close counts the triggers on the line: those that listen has read, and those in the kernel's queue.
+// close counts the triggers still in the socket: those that listen has read, and those in the kernel's queue.
 func (l *lineTrigger) close() (remaining uint64, err error) {
 	close(l.end)
 	err = errors.Join(l.conn.SetReadDeadline(time.Now()), l.read.Wait(), l.conn.SetReadDeadline(time.Time{}))

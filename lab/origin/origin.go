@@ -21,23 +21,23 @@ func Find(ctx context.Context, m *recording.Manifest) (recording.Content, error)
 	c, err := config.Compose("the configuration in "+recording.ManifestName, []byte(m.Configuration), nil)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("run %d cannot be compared with its origin: %w", m.Run, err)
+		return nil, fmt.Errorf("run %d cannot be compared with its input: %w", m.Run, err)
 	case c.InputFile() != "":
 		return replayed(ctx, m, &c)
 	case !c.GeneratesData():
-		return nil, fmt.Errorf("run %d cannot be compared with its origin: the data from %s was not kept", m.Run, c.Input)
+		return nil, fmt.Errorf("run %d cannot be compared with its input: the data from %s was not kept", m.Run, c.Input)
 	case c.SimulatesDetector():
-		return nil, fmt.Errorf("run %d cannot be compared with its origin: its simulated detector makes whole events, "+
-			"not fragment by fragment", m.Run)
+		return nil, fmt.Errorf("run %d cannot be compared with what its generator made: its simulated detector makes "+
+			"whole events, not fragment by fragment", m.Run)
 	case c.Prepared > 0:
 		return nil,
-			fmt.Errorf("run %d cannot be compared with its origin: its blocks were prepared, and repeated under other "+
-				"event ids",
+			fmt.Errorf("run %d cannot be compared with what its generator made: its blocks were prepared, and repeated "+
+				"under other event ids",
 				m.Run)
 	}
 	p, err := c.Pattern()
 	if err != nil {
-		return nil, fmt.Errorf("run %d cannot be compared with its origin: %w", m.Run, err)
+		return nil, fmt.Errorf("run %d cannot be compared with what its generator made: %w", m.Run, err)
 	}
 	g := &generatedContent{run: m.Run, p: p, sources: c.Division().Sources()}
 	return g, nil
@@ -222,7 +222,8 @@ func (g *generatedContent) makeRecord(s *scratch, id uint64, lacks []uint16) (er
 	return err
 }
 
-// compareEvent names the first byte of an event that differs.
+// compareEvent names the first byte of a recorded event that differs from the origin. who begins what is said of the
+// origin: "the generator made" or "the input has".
 func compareEvent(id uint64, got, want []byte, who string) error {
 	if bytes.Equal(got, want) {
 		return nil
@@ -232,7 +233,8 @@ func compareEvent(id uint64, got, want []byte, who string) error {
 		at++
 	}
 	if at == min(len(got), len(want)) {
-		return fmt.Errorf("event %d has %d bytes, %s %d", id, len(got), who, len(want))
+		return fmt.Errorf("event %d has %d bytes in the recording, %s %d", id, len(got), who, len(want))
 	}
-	return fmt.Errorf("event %d: byte %d of %d is 0x%02x, %s 0x%02x", id, at, len(got), got[at], who, want[at])
+	return fmt.Errorf("event %d: the byte at offset %d of %d is 0x%02x in the recording, %s 0x%02x", id, at, len(got),
+		got[at], who, want[at])
 }

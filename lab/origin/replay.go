@@ -30,7 +30,7 @@ type input struct {
 func replayed(ctx context.Context, m *recording.Manifest, c *config.Completed) (recording.Content, error) {
 	if c.OnBadRecord == "skip" {
 		return nil,
-			fmt.Errorf("run %d cannot be compared with its origin: its replay could skip records, so nothing tells which event "+
+			fmt.Errorf("run %d cannot be compared with its input: its replay could skip records, so nothing tells which event "+
 				"is which record of %s", m.Run, c.Input)
 	}
 	// O_NONBLOCK: a pipe must not block here.

@@ -41,7 +41,7 @@ func OpenExec(ctx context.Context, set live.FeedSettings) (live.Feed, error) {
 		return nil, fmt.Errorf("input %s: %w", set.Name, err)
 	}
 	if _, err := exec.LookPath("sh"); err != nil {
-		return nil, fmt.Errorf("%w: input %s runs its command with it: install a shell", err, set.Name)
+		return nil, fmt.Errorf("%w: the shell sh must run the command of input %s: install sh", err, set.Name)
 	}
 	if err := findProgram(ctx, set.Address); err != nil {
 		return nil, fmt.Errorf("input %s cannot be run: %w: correct the command", set.Name, err)
