@@ -193,7 +193,8 @@ func (s *Space) sendBuffer(i int) {
 	s.beginPosted(k, b.context)
 }
 
-// beginPosted makes a transaction of a buffer; only a fence waits for its outcome. The caller holds mu.
+// beginPosted begins a transaction that sends the posted write k in the context ordering. Its writer does not wait for
+// the outcome; only a fence does. The caller holds mu.
 func (s *Space) beginPosted(k postedWrite, ordering int) {
 	deadline := s.now() + int64(s.cfg.Timeout)
 	slot := s.requester.begin(request{

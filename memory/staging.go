@@ -93,7 +93,8 @@ func (im *imported) sendParcel(ctx context.Context, c *call, box *parcel) Cause 
 	return im.queueParcel(ctx, c, &b, link.Write{})
 }
 
-// stage copies bytes into a staging buffer, and queues them.
+// stage copies bytes into a staging buffer, and queues them at the link. It waits for a free buffer until the call's
+// deadline. causeNone: they are queued, and data may change.
 func (im *imported) stage(ctx context.Context, c *call, r *pageRun, at uint32, data []byte) Cause {
 	var box parcel
 	if why := im.acquireBuffer(ctx, c, len(data), &box); why != causeNone {

@@ -38,7 +38,7 @@ const (
 	kindCompare                 // ref, off; a: the word expected, b: the new word → a: the word before
 	kindNotify                  // ref, off → a: how many notices the page has had
 	kindWait                    // ref, off; a: notices known → a: how many it has had, when that is more
-	kindCancel                  // a: id of a wait; the wait gets the answer
+	kindCancel                  // a: id of a wait → no answer of its own; the wait is answered as cancelled
 	kindRevoked                 // b: epoch; no answer: the owner has withdrawn the export
 	kindAnswer                  // id, status
 

@@ -244,8 +244,9 @@ func (s *session) drainExcluded(ctx context.Context) (err error) {
 	return err
 }
 
-// progressCount grows while this node's part in a run ends: bytes placed here, completed writes to other nodes, MEPs
-// with outcomes, and bytes in the output. A stop waits for as long as it grows.
+// progressCount is a sum by which a stop sees that this node still finishes its part of a run: bytes placed in its
+// memory, completed writes to other nodes, MEPs that have got their outcome, and bytes in the output. A stop goes on
+// waiting as long as the sum grows.
 func (s *session) progressCount() uint64 {
 	links := s.endpoint.Stats()
 	n := links.BytesPlaced + links.WritesCompleted

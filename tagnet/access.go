@@ -63,7 +63,8 @@ func newAuthorizer(a Access, count func(core.Refusal)) *authorizer {
 	return g
 }
 
-// authorizeUnit admits a node that speaks for its own readout or builder unit.
+// authorizeUnit admits a caller whose certificate is that of a node and has the name in the scope. It does not look
+// whether the node has a unit: the Server checks that against the view. Without Identify it admits every caller.
 func (g *authorizer) authorizeUnit(ctx context.Context, sc *tagnetv1.Scope) error {
 	if g.identify == nil {
 		return nil

@@ -18,7 +18,7 @@ type Damage struct {
 	HeaderShare float64 // share of packets with one flipped bit in the header
 	BodyShare   float64 // share of packets with one flipped bit in the encrypted bytes
 	EpochShare  float64 // share of datagrams sent with the number of another view
-	TableShare  float64 // share of datagrams whose window is looked up under a wrong generation
+	TableShare  float64 // share of datagrams whose window is looked up in the export table with a wrong generation
 }
 
 // maxDamage is the largest share: with more, a link cannot be expected to work.

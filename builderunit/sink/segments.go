@@ -125,7 +125,8 @@ func newSegments(c SegmentsConfig, h hook) (*Segments, error) {
 	return s, nil
 }
 
-// register adds the builder unit to the manifest, and finds the number of its last segment.
+// register enters the builder unit in the manifest, and finds there the number of its last segment. The next segment
+// gets the number after it.
 func (s *Segments) register() error {
 	if !s.c.Format.Valid() {
 		return fmt.Errorf("%v is not a format of segments", s.c.Format)

@@ -13,12 +13,15 @@ import (
 
 // Pipeline of a MEP where a builder unit has several output streams (LHCb-EB §IV.B):
 //
-//	1 pick    (sequential: the builder unit)  the rule says which stream gets it, or all do
-//	2 write   (sequential: the builder unit)  to one stream after the other; the stream that lends the slot is the last
+//	1 pick    (sequential: the builder unit)  the rule picks the stream that gets the MEP, or all streams get it
+//	2 write   (sequential: the builder unit)  to one stream after the other; of all streams, one that lends is the last
 //	3 flush   (parallel: another goroutine)   one stream after the other
 //
+// A stream that lends (see Lender) does not copy the MEP, but lends the memory of the slot to its readers, and the slot
+// gets other memory. So the other streams must have copied the MEP before.
+//
 // A stream that waits, for a disk or a reader, makes the others wait, so that no stream loses a MEP because another one
-// is slow. The first error of a stream ends the output, and all streams are closed with the MEPs that they have.
+// is slow. The first error of a stream ends the output; every stream is closed, and keeps the MEPs that it has.
 
 // MaxStreams is how many output streams a builder unit may have.
 const MaxStreams = 8

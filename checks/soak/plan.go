@@ -227,7 +227,7 @@ func (d *dice) place(env env, full bool) outputPlace {
 	return sharedFiles
 }
 
-// fault draws the time, the duration and the node of a fault.
+// fault draws when a fault of kind k comes in a run of that length, how long it lasts, and which node it hits.
 func (d *dice) fault(k kind, s unitLayout, length time.Duration) fault {
 	f := fault{Kind: k, At: d.durationUpTo(length + 300*time.Millisecond)}
 	_, role, _ := strings.Cut(string(k), " ")

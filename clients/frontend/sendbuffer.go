@@ -51,7 +51,8 @@ func (k *sendBuffer) grow() {
 	k.frames, k.firstFrame, k.lastFrame = frames, 0, n
 }
 
-// put copies bytes to the head, around the end of the memory.
+// put appends bytes at the head; what does not fit before the end of the memory continues at its beginning. The caller
+// has made sure that there is room.
 func (k *sendBuffer) put(b []byte) {
 	n := copy(k.mem[k.head%uint64(len(k.mem)):], b)
 	copy(k.mem, b[n:])

@@ -15,8 +15,9 @@ import (
 // basketBytes is the size of a basket: each branch buffers one.
 const basketBytes = 32 << 10
 
-// tree writes a TTree with a branch for each column. data is an array of bytes whose length is in the branch size: only
-// this form of groot allows lengths from 0 to beyond a basket.
+// tree writes a TTree with a branch for each column. The branch "data" is an array of bytes, and the branch "size" has
+// its length. Of the forms that groot offers, only this one can write both empty arrays and arrays larger than a
+// basket.
 type tree struct {
 	path string
 	f    *riofs.File

@@ -78,7 +78,8 @@ var secretPattern = regexp.MustCompile(`(?i)((?:secret|password|passwd|token|api
 
 func maskSecrets(value string) string { return secretPattern.ReplaceAllString(value, "${1}***") }
 
-// quoteValue quotes a value; of one longer than maxValue the beginning, with length and SHA-256.
+// quoteValue quotes a value. If it is longer than maxValue, quoteValue quotes only its beginning, and adds the length
+// and the SHA-256 of the whole.
 func quoteValue(value string) string {
 	if len(value) <= maxValue {
 		return strconv.Quote(value)

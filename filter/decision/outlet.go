@@ -327,7 +327,7 @@ func (s *Server) serve(sub *subscriber) {
 			if s.ctx.Err() != nil {
 				s.cutOffSlow(sub, "a subscriber to decisions is cut off: it did not take the last ones when the run ended")
 			}
-			return // it has left, or was cut off, and the log says so
+			return // the subscriber has left, or this server has cut it off and logged that
 		}
 		s.stats.Handed.Add(uint64(len(b) / ResultSize))
 	}

@@ -84,7 +84,7 @@ func (l *Listener) Close() error {
 	return l.Listener.Close()
 }
 
-// gatedConn is a connection that leaves the gate when it is closed.
+// gatedConn is a connection that gives its place in the gate back when it is closed.
 type gatedConn struct {
 	net.Conn
 

@@ -100,7 +100,7 @@ func (m *mpi) start(ctx context.Context, ranks int, settings []string, args ...s
 	return tool.Command{Program: "mpirun", Args: all, Dir: m.dir}.Run(ctx)
 }
 
-// inSeconds formats a duration as an argument of the programs.
+// inSeconds formats a duration as an argument of the MPI programs: seconds, with three decimals.
 func inSeconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 3, 64) }
 
 // parseShift reads the one line that the shift prints.

@@ -13,7 +13,8 @@ import (
 // terminalColumns are the metrics for which a terminal has room; the page and the CSV have all.
 var terminalColumns = []string{"Event rate, ", "Throughput, ", "Sent again, ", "Build latency, "}
 
-// dropWideColumns keeps the columns that name the combinations, and terminalColumns.
+// dropWideColumns drops the columns for which a terminal has no room. It keeps the columns up to "runs", which say what
+// each combination sets, and those of terminalColumns.
 func dropWideColumns(t *page.Table) {
 	figure := slices.Index(t.Heads, "runs") + 1
 	for i := len(t.Heads) - 1; i >= figure; i-- {

@@ -21,8 +21,8 @@ type handleRow struct {
 	target     atomic.Pointer[target] // nil until the import is done
 }
 
-// core is the state of one client. Its methods are for the session's goroutine, except freeRow, setTarget and finish,
-// which the goroutine that carries out a request calls.
+// core is the state of one client. Only the session's goroutine may call its methods, except freeRow, setTarget and
+// finish: the goroutine that carries out a request may call these, too.
 type core struct {
 	dataSize            uint64 // size of the data area, bytes
 	consumedDescriptors uint64 // descriptors taken so far

@@ -60,7 +60,8 @@ func (c Completed) FileOutputs() (files []Completed) {
 	return files
 }
 
-// MapPaths replaces the path of each output that is files.
+// MapPaths replaces the path of each output that writes files with the result of by. After an error it has replaced
+// no path.
 func (c *Completed) MapPaths(by func(path string) (string, error)) error {
 	outputs := c.outputs()
 	texts := make([]string, len(outputs))

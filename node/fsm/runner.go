@@ -11,8 +11,8 @@ import (
 
 // Work is the function of a component for a command. It must return when ctx ends: when the transition is interrupted,
 // fails or times out; context.Cause says why. ctx also ends when Work has returned, so nothing that goes on in Running
-// may depend on it. An error that is, or wraps, a Cause is kept as it is. Long work calls ReportProgress, and does not
-// time out while it does.
+// may depend on it. If Work returns an error that is or wraps a Cause, the Runner keeps this Cause. Of any other error
+// it makes a Cause of the kind CauseFailed. Long work calls ReportProgress, and does not time out while it does.
 type Work func(ctx context.Context) error
 
 // Actions are the functions of a component by command; a command without a function is done at once.

@@ -169,7 +169,7 @@ func (e *crossPointReady) Handle(int64, int64) {
 	e.input.x.links[e.output].Kick()
 }
 
-// Offer is the time of the cross-point's first packet on the output.
+// Offer returns how long the cross-point's first packet would hold the link of the output, and whether it may leave.
 func (p *crossPoint) Offer() (sim.Time, bool) {
 	if p.readyPackets == 0 {
 		return 0, false
@@ -198,7 +198,8 @@ func (p *crossPoint) End() {
 // creditScheduler is the credit scheduler of an input: a client of the output link of the same port.
 type creditScheduler inputPort
 
-// Offer is the time of one credit, if one is owed. The outputs take turns.
+// Offer returns how long one credit would hold the link, and whether the input owes its sender a credit for an output.
+// It picks that output, and the outputs take turns; Begin pays the credit.
 func (c *creditScheduler) Offer() (sim.Time, bool) {
 	for i := range c.owedBytes {
 		if out := (c.nextCreditOutput + i) % len(c.owedBytes); c.owedBytes[out] >= c.x.cfg.BytesPerCredit {

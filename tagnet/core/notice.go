@@ -2,8 +2,8 @@ package core
 
 import "slices"
 
-// Audience says which units the scheduler sends a notice at once. The others get their share of it with the next notice
-// that is for them.
+// Audience says to which receivers the scheduler sends a notice without delay. The other receivers get what concerns
+// them of it later, with the next notice that the scheduler sends to them without delay.
 type Audience uint8
 
 // The audiences.

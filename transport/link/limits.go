@@ -55,7 +55,7 @@ type Config struct {
 	Credit            int        // request datagrams in flight. Zero means DefaultCredit
 	SeqWindow         int        // power of two > Credit, see SeqWindowFor. Zero means DefaultSeqWindow
 	PadDatagrams      bool       // fill datagrams up while more wait, so that equal sizes leave in one system call
-	CongestionControl bool       // bound requests in flight by a congestion window; for carriers without one
+	CongestionControl bool       // the link bounds requests in flight by a congestion window; not if the carrier does
 	PiggybackAcks     bool       // acks travel with answers and small requests, and may be delayed for that
 	AckEvery          int        // an ack at the latest after this many datagrams. Zero means DefaultAckEvery
 	Peer              shmem.Peer // the other end's name in the export table

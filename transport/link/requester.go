@@ -195,7 +195,8 @@ func (q *requester) nextUncut() *op {
 	return nil
 }
 
-// beginTransaction makes a transaction of the next bytes or pieces of a request.
+// beginTransaction begins the next transaction of a request. The transaction has the request's next bytes or, if the
+// request consists of pieces, its next pieces. pathSize is how many bytes a datagram may have on the path.
 func (q *requester) beginTransaction(o *op, pathSize int) {
 	i := q.freeTransactions[len(q.freeTransactions)-1]
 	q.freeTransactions = q.freeTransactions[:len(q.freeTransactions)-1]

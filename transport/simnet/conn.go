@@ -218,7 +218,7 @@ func (c *conn) wait(d time.Duration) {
 	}
 }
 
-// Close ends this end at once, and the peer's after the wire's delay.
+// Close closes this end at once, and the peer's end after the delay of the wire.
 func (c *conn) Close(reason string) error {
 	if c.fabric.remove(c) {
 		c.in.endAfter(0, transport.ErrClosed)

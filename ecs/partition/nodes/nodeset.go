@@ -243,8 +243,8 @@ func (c *NodeSet) isGone(n *member) bool {
 	return c.opts.hasNewAddress(n) || at.ProcessEnded || at.Gone != "" || at.Withdrawn != ""
 }
 
-// hasNewAddress says that the node has another address in the cluster than in the set: a new process, which does not
-// know the view.
+// hasNewAddress says that the cluster knows the node under another address than this node set does: then a new process
+// runs there, and does not know the view.
 func (o *Options) hasNewAddress(n *member) bool {
 	if o.AddressOf == nil {
 		return false

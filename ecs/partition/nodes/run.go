@@ -36,7 +36,7 @@ type Run struct {
 	stallDetector stopwatch.StallDetector
 }
 
-// NewRun makes the run of that number, after Configure. Begin begins it.
+// NewRun makes the run with that number; Begin starts it. The caller has called Configure before.
 func (c *NodeSet) NewRun(number uint32) *Run {
 	r := &Run{
 		NodeSet: c,
