@@ -10,7 +10,8 @@
 // # The core
 //
 // Package core takes the decisions: it has the view, the sessions of its units and the stream of notices. This package
-// carries messages to the core and does what core.Ready says (the root's shells_test.go checks that it calls nothing else).
+// carries messages to the core and does what core.Ready says (shells_test.go, at the root, checks that it calls nothing
+// else).
 //
 // # The service
 //

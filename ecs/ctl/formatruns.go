@@ -75,6 +75,7 @@ func writeRun(w io.Writer, r *ecsv1.Run) error {
 	optional("remark", r.GetRemark())
 	optional("scan", r.GetScan())
 	optional("cause", causeText(r.GetCause()))
+	optional("what to do", r.GetCause().GetAdvice())
 	optional("part", r.GetCause().GetPart())
 	optional("first seen", formatMoment(r.GetCause().GetAt()))
 	by := "by " + r.GetStartedBy()

@@ -245,13 +245,16 @@ func (c *Cluster) gossipConfig() *memberlist.Config {
 // confirmRetry is how soon a node first asks again whether it is listed, since a member lists it only after its answer.
 const confirmRetry = 5 * time.Millisecond
 
+// unreachableNotice is how often a node says that it cannot reach the cluster.
+const unreachableNotice = 10 * time.Second
+
 // join contacts the members in the configuration until one of them lists this node. An answer alone says only that the
 // key is right: if two nodes came under one name at once, both would get one.
 func (c *Cluster) join(ctx context.Context) error {
 	if len(c.cfg.Join) == 0 {
 		return nil
 	}
-	began, confirm := time.Now(), confirmRetry/2
+	began, warned, confirm := time.Now(), time.Now(), confirmRetry/2
 	for {
 		why := c.tryJoin()
 		if why == nil {
@@ -270,6 +273,11 @@ func (c *Cluster) join(ctx context.Context) error {
 			}
 		case why.Why != joinUnreachable:
 			return why
+		case time.Since(warned) >= unreachableNotice:
+			warned = time.Now()
+			c.log.Warn("nobody answers there yet, and this node goes on trying: look whether --join names the control's "+
+				"address and whether the control runs", "join", c.cfg.Join, "for", time.Since(began).Round(time.Second),
+				"err", why.Cause)
 		}
 		select {
 		case <-ctx.Done():
