@@ -52,7 +52,7 @@ func TestARunFromThePage(t *testing.T) {
 
 	b.sees("#strip .runline", "Run 7 for")
 	b.wait("a rate is shown", `/[1-9]/.test(document.querySelector(".figure .value").textContent)`)
-	b.wait("five curves are drawn", `document.querySelectorAll(".figure canvas").length === 5`)
+	b.wait("four curves are drawn", `document.querySelectorAll(".figure canvas").length === 4`)
 	b.wait("4 × 4 traffic has figures",
 		`[...document.querySelectorAll(".heat td")].filter(e => Number(e.textContent) > 0).length === 16`)
 	b.wait("phases are drawn", `document.querySelector("canvas.phases").height > 50`)
