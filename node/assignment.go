@@ -112,21 +112,16 @@ func (a *assignment) linkedRanks() (ranks []int) {
 	return ranks
 }
 
-// isExpendable tells whether a run tolerates that the link to a rank is down: the rank holds one unit and nothing else,
-// and the policy for its role tolerates one loss. The control judges how many are lost in all, since it sees every
-// node.
+// isExpendable tells whether a run tolerates that the link to a rank is down: the policies of the units that the rank
+// holds tolerate one loss. The control judges how many are lost in all, since it sees every node.
 func (a *assignment) isExpendable(rank int) bool {
 	m := a.view.GetMembers()[rank]
 	readout, builder := a.cfg.LossPoliciesInRun()
-	switch {
-	case m.GetReadout() && m.GetBuilder():
-		return false
-	case a.hasDecisionUnitOnly(rank):
+	if a.hasDecisionUnitOnly(rank) {
 		return true
-	case m.GetReadout():
-		return readout.Tolerates(a.cfg.RUs - 1)
 	}
-	return m.GetBuilder() && builder.Tolerates(a.cfg.BUs-1)
+	return (m.GetReadout() || m.GetBuilder()) && (!m.GetReadout() || readout.Tolerates(a.cfg.RUs-1)) &&
+		(!m.GetBuilder() || builder.Tolerates(a.cfg.BUs-1))
 }
 
 // toleratesReadoutLoss tells whether a run tolerates the loss of the link to some readout unit.

@@ -240,13 +240,12 @@ func (c *Core) tolerates(n *node, x Observation) bool {
 	if x.Kind == ReportedByPeer || x.Component == c.scheduler || x.Subsystem == subsystemConfig {
 		return false
 	}
-	switch {
-	case n.lostToRun || n.holdsDecisionOnly():
+	if n.lostToRun || n.holdsDecisionOnly() {
 		return true
-	case n.holdsReadout && !n.holdsBuilder:
-		return c.readoutLoss.Tolerates(c.count((*node).reads) - 1)
 	}
-	return n.holdsBuilder && !n.holdsReadout && (!n.takesMEPs || c.builderLoss.Tolerates(c.count((*node).builds)-1))
+	return (n.holdsReadout || n.holdsBuilder) &&
+		(!n.holdsReadout || c.readoutLoss.Tolerates(c.count((*node).reads)-1)) &&
+		(!n.takesMEPs || c.builderLoss.Tolerates(c.count((*node).builds)-1))
 }
 
 // Presence says whether a node is there.

@@ -221,7 +221,8 @@ func (r *Report) unitLosses(l *lossList) {
 		case r.FirstLoss != nil && r.FirstLoss.Component == node:
 			what = "lost"
 		}
-		if slices.ContainsFunc(r.UnitOutages, func(x recording.UnitOutages) bool { return x.Node == node }) {
+		if !slices.Contains(r.InactiveBuilders, node) &&
+			slices.ContainsFunc(r.UnitOutages, func(x recording.UnitOutages) bool { return x.Node == node }) {
 			allowed = "readout-loss"
 		}
 		l.add(what, node, 1, "units", allowed)
