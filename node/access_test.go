@@ -38,7 +38,7 @@ func first(s receiver, m any, err error) error {
 // given, and is in order but for that.
 func (p *pair) memberCalls(name string, scope tagnet.Scope) map[string]func(context.Context, *grpc.ClientConn) error {
 	sc := &tagnetv1.Scope{
-		Protocol:     7,
+		Protocol:     8,
 		Run:          scope.Run,
 		View:         scope.View,
 		Name:         name,
@@ -103,7 +103,7 @@ func (p *pair) memberCalls(name string, scope tagnet.Scope) map[string]func(cont
 		},
 		"End": func(ctx context.Context, c *grpc.ClientConn) error {
 			_, err := tagnetv1.NewTagNetClient(c).End(ctx, &tagnetv1.EndRequest{Scope: &tagnetv1.Scope{
-				Protocol: 7,
+				Protocol: 8,
 				Run:      1,
 				View:     1,
 				Name:     name,

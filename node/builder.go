@@ -145,7 +145,7 @@ func (c *builder) applyAbsence(a core.Absence) error {
 	if err := c.unit.Load().MarkRUGone(ru); err != nil {
 		return err
 	}
-	c.losses.vacate(c.ruRanks[ru])
+	c.losses.unitOver(c.ruRanks[ru], core.Readout)
 	return nil
 }
 

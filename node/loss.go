@@ -6,33 +6,34 @@ import (
 	"sync"
 
 	"ringlet/builderunit"
-	"ringlet/node/config"
 	"ringlet/node/fsm"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet/core"
 )
 
-// How a node goes on without lost peers, and how a readout unit rejoins a run. Its process is a new one, which dials
-// all nodes of the view; each node admits it once it has finished with the former process:
+// How a node goes on without lost peers, and how a lost node rejoins a run. Its process is a new one, which dials all
+// nodes of the view; each node admits it once it has finished with the units of the former process:
 //
-//	the scheduler reports that the unit is gone ─► the builder unit has revoked its windows ─► its rank is vacated
-//	the former link is over, the new process dials ─► mayRejoin ─► rejoined: the node no longer reports it as lost
-//	no node reports it as lost ─► the control starts it ─► the scheduler reports that it has rejoined
+//	the scheduler reports that a readout unit is gone ─► the builder unit here has revoked its windows ─► it is over
+//	the scheduler reports that a builder unit is lost ─► the readout unit here writes nothing more to it ─► it is over
+//	all its units are over, and the former link; the new process dials ─► mayRejoin ─► rejoined: the node no longer
+//	reports it as lost
+//	no node reports it as lost ─► the control starts it ─► the scheduler reports that its units are back
 
 // losses are the peers that a session has lost while its run goes on.
 type losses struct {
-	mu      sync.Mutex   // guards the fields below
-	links   []int        // ranks to which the link is down
-	vacated map[int]bool // ranks that the scheduler has reported as gone: another process may take them
-	absent  map[int]bool // readout units, by index, that the scheduler has reported as gone from this run
-	accused []fsm.Cause  // readout units that have sent bad data
+	mu      sync.Mutex      // guards the fields below
+	links   []int           // ranks to which the link is down
+	over    map[int][2]bool // by rank and role: nothing of that unit is under way here any more
+	absent  map[int]bool    // readout units, by index, that the scheduler has reported as gone from this run
+	accused []fsm.Cause     // readout units that have sent bad data
 }
 
 // begin forgets what the scheduler reported in the last run.
 func (l *losses) begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.vacated, l.absent, l.accused = map[int]bool{}, map[int]bool{}, nil
+	l.over, l.absent, l.accused = map[int][2]bool{}, map[int]bool{}, nil
 }
 
 // add records that links are down.
@@ -52,24 +53,29 @@ func (l *losses) ranks() []int {
 // isLost tells that the link to a rank is down.
 func (l *losses) isLost(rank int) bool { return slices.Contains(l.ranks(), rank) }
 
-// vacate records that another process may take a rank.
-func (l *losses) vacate(rank int) {
+// unitOver records that nothing of a rank's unit is under way here any more.
+func (l *losses) unitOver(rank int, role core.Role) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.vacated[rank] = true
+	if l.over == nil { // before the first run
+		l.over = map[int][2]bool{}
+	}
+	over := l.over[rank]
+	over[role] = true
+	l.over[rank] = over
 }
 
-func (l *losses) isVacated(rank int) bool {
+func (l *losses) isUnitOver(rank int, role core.Role) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.vacated[rank]
+	return l.over[rank][role]
 }
 
 // remove records that another process has taken a rank, and returns how many links are still down.
 func (l *losses) remove(rank int) (remaining int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.vacated, rank)
+	delete(l.over, rank)
 	l.links = slices.DeleteFunc(l.links, func(r int) bool { return r == rank })
 	return len(l.links)
 }
@@ -140,8 +146,8 @@ func (b *base) dropLink(role core.Role, unit int) {
 		return
 	}
 	b.endpoint.DropLink(rank, errUnitLost)
-	if role == core.Readout && !b.self.GetBuilder() {
-		b.losses.vacate(rank)
+	if role == core.Builder || !b.self.GetBuilder() { // else the builder unit here says when it has revoked its windows
+		b.losses.unitOver(rank, role)
 	}
 }
 
@@ -156,7 +162,7 @@ func (s *session) LinkDown(rank int, err error) {
 	if expendable {
 		s.losses.add(rank)
 		if s.hasDecisionUnitOnly(rank) {
-			s.losses.vacate(rank) // nothing else here depends on it, so another process may take the rank at once
+			s.losses.unitOver(rank, core.Builder) // nothing else here depends on it
 		}
 	}
 	for _, c := range s.components {
@@ -176,10 +182,20 @@ func (s *session) LinkDown(rank int, err error) {
 
 // mayRejoin tells whether another process may take a rank; nil if the run tolerates no loss.
 func (s *session) mayRejoin() func(rank int) bool {
-	if d := s.decisionRank; !s.toleratesReadoutLoss() && (d == config.NoUnit || !s.hasDecisionUnitOnly(d)) {
-		return nil
+	for rank := range s.view.GetMembers() {
+		if s.isExpendable(rank) {
+			return func(rank int) bool { return !s.closing.Load() && s.isExpendable(rank) && s.isVacated(rank) }
+		}
 	}
-	return func(rank int) bool { return !s.closing.Load() && s.losses.isVacated(rank) }
+	return nil
+}
+
+// isVacated tells whether this node has finished with all units of a rank. Only readout units deal with builder units.
+func (s *session) isVacated(rank int) bool {
+	m := s.view.GetMembers()[rank]
+	builds := m.GetBuilder() && s.self.GetReadout() || s.hasDecisionUnitOnly(rank)
+	return (!m.GetReadout() || s.losses.isUnitOver(rank, core.Readout)) &&
+		(!builds || s.losses.isUnitOver(rank, core.Builder))
 }
 
 // rejoined handles that another process has taken a rank.

@@ -11,63 +11,109 @@ import (
 	"ringlet/node/cluster"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 	"ringlet/tagnet"
 	"ringlet/tagnet/core"
 	"ringlet/testkit/cases"
 	"ringlet/testkit/patiently"
 )
 
-// TestReadoutComesBack holds that a node with nothing but a readout unit, which ended in a run, takes part again as
-// another process: what is built from its return on lacks nothing.
-func TestReadoutComesBack(t *testing.T) {
+// TestNodeComesBack holds that a node that ended in a run takes part again as another process: what is built from its
+// return on lacks nothing, and its builder unit builds again.
+func TestNodeComesBack(t *testing.T) {
 	t.Parallel()
-	for name, change := range cases.Select(t, disciplines) {
-		if strings.HasPrefix(name, "tagring") {
-			continue // tags pass through every readout unit
-		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			victim := len(name) % 3
-			p := newFarm(t, cluster.Readout, cluster.Readout, cluster.Readout, cluster.Builder, cluster.Builder,
-				cluster.Builder)
-			c := lossConfig(t, func(c *config.Config) {
-				change(c)
-				c.BuilderLoss, c.ReadoutLoss = "essential", "at-least 2 of 3"
-			})
-			s, address := p.scheduler(c)
-			req := &nodev1.CommandRequest{Configuration: c.Effective(), View: p.view, TagnetAddress: address}
-			p.bringUp(req)
-			p.more(s, 20)
-			losses := cases.Count(2, 1)
-			for times := range losses {
-				p.kill[victim]()
-				if e := patiently.Receive(t, p.lost); e.Role != core.Readout || e.Incident != core.UnitLost {
-					t.Fatalf("the scheduler says %v", e)
-				}
-				if err := s.ExcludeRU(p.view.GetMembers()[victim].GetName()); err != nil {
-					t.Fatal(err)
-				}
-				p.more(s, 40)
-				p.revive(s, req, victim)
-				p.more(s, 40)
-				gone := s.Registers().Rus[victim].Gone
-				if len(gone) != times+1 || !gone[times].Back {
-					t.Fatalf("the registers say %+v", gone)
-				}
+	for what, farm := range map[string]struct {
+		lost  cluster.Roles
+		roles []cluster.Roles
+	}{
+		"readout": {cluster.Readout, []cluster.Roles{cluster.Readout, cluster.Readout, cluster.Readout, cluster.Builder,
+			cluster.Builder, cluster.Builder}},
+		"builder": {cluster.Builder, []cluster.Roles{cluster.Builder, cluster.Builder, cluster.Builder, cluster.Readout,
+			cluster.Readout, cluster.Readout}},
+		"folded": {folded, []cluster.Roles{folded, folded, folded}},
+	} {
+		for name, change := range cases.Select(t, disciplines) {
+			if strings.HasPrefix(name, "tagring") && farm.lost != cluster.Builder {
+				continue // tags pass through every readout unit
 			}
-			p.end(s)
-			p.checkRejoined(s, victim)
-		})
+			t.Run(what+", "+name, func(t *testing.T) {
+				t.Parallel()
+				victim := len(name) % 3
+				p := newFarm(t, farm.roles...)
+				c := lossConfig(t, func(c *config.Config) {
+					change(c)
+					c.Nodes, c.BuilderLoss, c.ReadoutLoss = len(farm.roles), "at-least 2 of 3", "at-least 2 of 3"
+				})
+				s, address := p.scheduler(c)
+				req := &nodev1.CommandRequest{Configuration: c.Effective(), View: p.view, TagnetAddress: address}
+				p.bringUp(req)
+				p.more(s, 20)
+				for times := range cases.Count(2, 1) {
+					p.kill[victim]()
+					p.excludeLost(s, victim, farm.lost)
+					p.more(s, 40)
+					p.revive(s, req, victim, farm.lost)
+					p.more(s, 40)
+					p.checkReturn(s, victim, farm.lost, times+1)
+				}
+				p.end(s)
+				p.checkRejoined(s, victim, farm.lost)
+			})
+		}
+	}
+}
+
+// excludeLost waits until the scheduler has lost all units of a node, and excludes them.
+func (p *pair) excludeLost(s *tagnet.Server, rank int, roles cluster.Roles) {
+	p.t.Helper()
+	name := p.view.GetMembers()[rank].GetName()
+	for lost := cluster.Roles(0); lost != roles; {
+		e := patiently.Receive(p.t, p.lost)
+		if e.Unit != name || e.Incident != core.UnitLost {
+			p.t.Fatalf("the scheduler says %v", e)
+		}
+		if e.Role == core.Readout {
+			lost |= cluster.Readout
+		} else {
+			lost |= cluster.Builder
+		}
+	}
+	if roles.Contains(cluster.Readout) {
+		if err := s.ExcludeRU(name); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	if roles.Contains(cluster.Builder) {
+		if _, err := s.LoseBU(name); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// checkReturn holds that the scheduler gives the units of a node work again.
+func (p *pair) checkReturn(s *tagnet.Server, rank int, roles cluster.Roles, times int) {
+	p.t.Helper()
+	m := p.view.GetMembers()[rank]
+	if roles.Contains(cluster.Readout) {
+		if gone := s.Registers().Rus[m.GetRuIndex()].Gone; len(gone) != times || !gone[times-1].Back {
+			p.t.Fatalf("the registers say %+v", gone)
+		}
+	}
+	if roles.Contains(cluster.Builder) {
+		p.awaits("a MEP of its builder unit", func() bool { return p.report(rank).GetCounters()["bu.meps_built"] > 0 })
+		if b := s.Registers().Bus[m.GetBuIndex()]; b.GetLost() || b.GetExcluded() {
+			p.t.Errorf("the registers say %v", b)
+		}
 	}
 }
 
 // revive starts the process of a node again and takes it into the run.
-func (p *pair) revive(s *tagnet.Server, req *nodev1.CommandRequest, rank int) {
+func (p *pair) revive(s *tagnet.Server, req *nodev1.CommandRequest, rank int, roles cluster.Roles) {
 	p.t.Helper()
 	patiently.Receive(p.t, p.gone[rank])
 	name := p.view.GetMembers()[rank].GetName()
 	before := p.view.GetMembers()[rank].GetQuicAddress()
-	p.launch(rank, cluster.Readout)
+	p.launch(rank, roles)
 	p.awaits("the node", func() bool {
 		for _, m := range p.seed.Members() {
 			if m.Name == name && m.Meta.QUICAddr != before {
@@ -102,8 +148,15 @@ func (p *pair) revive(s *tagnet.Server, req *nodev1.CommandRequest, rank int) {
 					return err != nil || slices.Contains(r.GetLostPeers(), name)
 				})
 			})
-			if err := s.IncludeRU(name); err != nil {
-				p.t.Fatal(err)
+			if roles.Contains(cluster.Readout) {
+				if err := s.IncludeRU(name); err != nil {
+					p.t.Fatal(err)
+				}
+			}
+			if roles.Contains(cluster.Builder) {
+				if err := s.IncludeBU(name); err != nil {
+					p.t.Fatal(err)
+				}
 			}
 		}
 		if _, err := p.nodes[rank].Command(p.ctx, one); err != nil {
@@ -112,20 +165,23 @@ func (p *pair) revive(s *tagnet.Server, req *nodev1.CommandRequest, rank int) {
 	}
 }
 
-// checkRejoined holds that parts are missing of the MEPs that the readout unit was gone for, and of no others.
-func (p *pair) checkRejoined(s *tagnet.Server, rank int) {
+// checkRejoined holds that parts are missing of the MEPs that the readout unit of a node was gone for, and of no others.
+func (p *pair) checkRejoined(s *tagnet.Server, rank int, roles cluster.Roles) {
 	p.t.Helper()
 	reg := s.Registers()
-	gone := reg.Rus[rank].Gone
 	if c := reg.Counters; c.Issued != c.Built || reg.InFlight != 0 {
 		p.t.Errorf("not everything was built once: %+v", c)
+	}
+	gone := []*tagnetv1.Gone{{}} // for no MEP
+	if roles.Contains(cluster.Readout) {
+		gone = reg.Rus[p.view.GetMembers()[rank].GetRuIndex()].Gone
 	}
 	last, marked := gone[len(gone)-1], uint64(0)
 	for i := range p.nodes {
 		r := p.report(i)
 		marked += r.GetCounters()["bu.meps_marked"]
 		for _, m := range r.GetMissing() {
-			if int(m.GetRuIndex()) != rank || m.GetLastMep() >= last.BackMep {
+			if m.GetRuIndex() != p.view.GetMembers()[rank].GetRuIndex() || m.GetLastMep() >= last.BackMep {
 				p.t.Errorf("n%d: missing are %+v, and it was back from MEP %d on", i, m, last.BackMep)
 			}
 		}
@@ -141,7 +197,7 @@ func (p *pair) checkRejoined(s *tagnet.Server, rank int) {
 	for _, g := range gone {
 		least += g.BackMep - g.FromMep
 	}
-	if marked < least || marked >= reg.Counters.Built {
+	if marked < least && !roles.Contains(cluster.Builder) || marked >= reg.Counters.Built { // its marks end with it
 		p.t.Errorf("%d MEPs marked of %d, of which it was gone for %d", marked, reg.Counters.Built, least)
 	}
 }

@@ -273,6 +273,9 @@ func (c *Core) refuse(err error) {
 func (c *Core) addTokens(t *tagnet.Tokens) error {
 	for _, w := range t.Withdrawals {
 		c.transfers.Withdraw(w)
+		if bu := int(w.BU); w.Returned && c.requested {
+			c.do(Action{Kind: RequestWindows, BU: bu})
+		}
 	}
 	c.confirmQuiesced()
 	for i := range t.Absences {

@@ -464,9 +464,12 @@ func (s *Transfers) isWithdrawn(cycle uint64, bu int) bool {
 func (s *Transfers) isLost(bu int) bool { return s.builders[bu].lost }
 
 // Withdraw applies the exclusion of a builder unit: no part is sent any more by its earlier tokens. These are all
-// tokens here, since later ones come after the exclusion. A repeated exclusion changes nothing else.
+// tokens here, since later ones come after the exclusion. A repeated exclusion changes nothing else. If a lost unit is
+// back, its windows are to be granted anew.
 func (s *Transfers) Withdraw(w core.Withdrawal) {
-	if int(w.BU) < len(s.builders) {
+	if w.Returned {
+		s.restore(w)
+	} else if int(w.BU) < len(s.builders) {
 		b := &s.builders[w.BU]
 		b.validFromCycle = max(b.validFromCycle, w.BeforeCycle)
 		b.exclusions++
@@ -474,6 +477,14 @@ func (s *Transfers) Withdraw(w core.Withdrawal) {
 	}
 	s.exclusionsReceived++
 	s.withdrawAll(int(w.BU))
+}
+
+// restore notes that a lost builder unit is back: no exclusion of its former process is to be confirmed.
+func (s *Transfers) restore(w core.Withdrawal) {
+	b := &s.builders[w.BU]
+	b.validFromCycle, b.lost, b.exclusions = w.BeforeCycle, false, 0
+	clear(b.preGranted)
+	s.unquiesced = slices.DeleteFunc(s.unquiesced, func(x Exclusion) bool { return x.BU == int(w.BU) })
 }
 
 // markLost notes that the link to a builder unit is down: no write to it will have an outcome. All tokens for it that

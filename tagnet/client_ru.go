@@ -213,9 +213,13 @@ func (c *RUClient) applyNotices(m *tagnetv1.Notices) error {
 	if what != "" {
 		return &protocolError{Unit: c.unit, What: what}
 	}
+	lost := map[uint16]bool{} // in the end: a new session learns all that has happened
 	for _, w := range t.Withdrawals {
-		if w.Lost && c.onUnitGone != nil {
-			c.onUnitGone(core.Builder, int(w.BU))
+		lost[w.BU] = w.Lost
+	}
+	for bu, gone := range lost {
+		if gone && c.onUnitGone != nil {
+			c.onUnitGone(core.Builder, int(bu))
 		}
 	}
 	for ru, back := range rejoinedByRU(t.Absences) {

@@ -31,7 +31,7 @@ func (e *GoneError) Unwrap() error { return e.Err }
 
 const (
 	refusalDomain          = "tagnet.ringlet" // of the status detail
-	protocolVersion uint32 = 7
+	protocolVersion uint32 = 8
 )
 
 // RemoteError is a refusal by the server.

@@ -121,7 +121,7 @@ func TestGoldenMessages(t *testing.T) {
 			HeldUs:   []uint32{1000},
 			Outcomes: []byte{byte(core.Built)},
 		},
-		"0a 0b 08 07 10 07 18 03 22 03 727530 11 0900000000000000 19 5a00000000000000 20 01": &tagnetv1.RUUpdate{
+		"0a 0b 08 08 10 07 18 03 22 03 727530 11 0900000000000000 19 5a00000000000000 20 01": &tagnetv1.RUUpdate{
 			Scope:  Scope{Run: 7, View: 3, Name: "ru0"}.message(),
 			Read:   9,
 			Events: 90,

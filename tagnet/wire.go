@@ -10,6 +10,9 @@ import (
 // flagBit is the bit for Rejoined or Lost in the first word of an absence or a withdrawal.
 const flagBit = 1 << 63
 
+// returnedBit is the bit for Returned in the first word of a withdrawal.
+const returnedBit = 1 << 62
+
 const wordsPerAbsence = 3
 
 func flagged(index uint16, flag bool) uint64 {
@@ -50,7 +53,11 @@ func decodeAbsences(words []uint64) (all []core.Absence, ok bool) {
 // appendWithdrawals appends withdrawals in their form on the wire.
 func appendWithdrawals(words []uint64, all []core.Withdrawal) []uint64 {
 	for _, w := range all {
-		words = append(words, flagged(w.BU, w.Lost), w.BeforeCycle)
+		word := flagged(w.BU, w.Lost)
+		if w.Returned {
+			word |= returnedBit
+		}
+		words = append(words, word, w.BeforeCycle)
 	}
 	return words
 }
@@ -61,11 +68,17 @@ func decodeWithdrawals(words []uint64, places int) (all []core.Withdrawal, ok bo
 		return nil, false
 	}
 	for ; len(words) > 0; words = words[2:] {
-		bu := words[0] &^ flagBit
-		if bu >= uint64(places) {
+		bu := words[0] &^ (flagBit | returnedBit)
+		w := core.Withdrawal{
+			BU:          uint16(bu),
+			Lost:        words[0]&flagBit != 0,
+			Returned:    words[0]&returnedBit != 0,
+			BeforeCycle: words[1],
+		}
+		if bu >= uint64(places) || w.Lost && w.Returned {
 			return nil, false
 		}
-		all = append(all, core.Withdrawal{BU: uint16(bu), Lost: words[0] != bu, BeforeCycle: words[1]})
+		all = append(all, w)
 	}
 	return all, true
 }

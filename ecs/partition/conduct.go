@@ -254,7 +254,8 @@ func (c *conductor) watch(run *nodes.Run) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	ctx, cancel := context.WithCancel(c.ctx)
-	back := &readmitter{conductor: c, run: run, lastTries: map[string]time.Time{}}
+	back := &readmitter{conductor: c, run: run, lastTries: map[string]time.Time{},
+		nextStarts: map[string]time.Time{}, pauses: map[string]time.Duration{}}
 	defer back.awaitAttempt()
 	defer cancel()
 	for {

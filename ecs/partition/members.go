@@ -421,6 +421,13 @@ func (m *members) spawn(names []string) {
 	}
 }
 
+// hasEnded tells whether this control has started the process of a node, and the process has ended.
+func (m *members) hasEnded(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.spawned.endReasons[name] != ""
+}
+
 // noteProcessEnd is called when a process of the Spawner ends without Stop, for example because it crashed.
 func (m *members) noteProcessEnd(name, how string) {
 	m.mu.Lock()

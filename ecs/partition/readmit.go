@@ -10,12 +10,13 @@ import (
 )
 
 // readmitter takes nodes that were lost in a run, and have joined the cluster again, back into the run, one at a time.
-// Nodes with a builder unit stay out (fault.Core.MayReadmit).
 type readmitter struct {
 	*conductor
 	run         *nodes.Run
-	lastTries   map[string]time.Time // last attempt, by node
-	attemptDone chan struct{}        // closed when the attempt under way is over; nil: there is none
+	lastTries   map[string]time.Time     // last attempt, by node
+	nextStarts  map[string]time.Time     // when the process of a node is to be started anew
+	pauses      map[string]time.Duration // before the last start of a node's process
+	attemptDone chan struct{}            // closed when the attempt under way is over; nil: there is none
 }
 
 // readmitRetryDelay is the pause after a failed attempt with a node. A process that has just been killed may still be
@@ -35,6 +36,7 @@ func (c *readmitter) readmitNext(ctx context.Context, now time.Time) {
 	if c.runner.Status().State != fsm.Running {
 		return
 	}
+	c.restart(now)
 	members := c.cfg.Members.ByName()
 	for _, name := range c.run.Names() {
 		m, there := members[name]
@@ -52,6 +54,30 @@ func (c *readmitter) readmitNext(ctx context.Context, now time.Time) {
 	}
 }
 
+// restart starts the processes of lost nodes anew that this control started and that have ended: each after a pause,
+// which doubles each time, since a process that ends soon may do so again.
+func (c *readmitter) restart(now time.Time) {
+	for _, name := range c.run.Names() {
+		if c.run.MayReadmit(name) != nil || !c.records.checks.hasEnded(name) {
+			continue
+		}
+		switch next, planned := c.nextStarts[name]; {
+		case !planned:
+			c.pauses[name] = min(max(firstRestartPause, 2*c.pauses[name]), maxRestartPause)
+			c.nextStarts[name] = now.Add(c.pauses[name])
+		case !now.Before(next):
+			delete(c.nextStarts, name)
+			c.records.checks.spawn([]string{name})
+		}
+	}
+}
+
+// How long the control waits before it starts a process anew: the first time, and at most.
+const (
+	firstRestartPause = 200 * time.Millisecond
+	maxRestartPause   = time.Minute
+)
+
 // readmit tries to take a node into the run.
 func (c *readmitter) readmit(ctx context.Context, m cluster.Member) {
 	if err := c.run.Reconnect(ctx, m); err != nil {
@@ -66,10 +92,12 @@ func (c *readmitter) readmit(ctx context.Context, m cluster.Member) {
 		return
 	}
 	if gone == nil {
-		c.log.Warn("the node of the decision unit is back in the run", "node", m.Name)
-		c.publishf(severityInfo, "back", m.Name,
-			"%s was lost and is back: events are decided from the next one that is triggered",
-			m.Name)
+		what := "its builder unit gets MEPs again"
+		if m.Name == c.run.Configuration().DecisionNode {
+			what = "events are decided from the next one that is triggered"
+		}
+		c.log.Warn("a node is back in the run", "node", m.Name)
+		c.publishf(severityInfo, "back", m.Name, "%s was lost and is back: %s", m.Name, what)
 		c.noteReadmitted()
 		return
 	}

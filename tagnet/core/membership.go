@@ -16,11 +16,12 @@ type Absence struct {
 	FirstMEP   uint64 // the first MEP that had not been issued before the change
 }
 
-// A Withdrawal says that a builder unit has been excluded: readout units send nothing more under its tokens of earlier
-// cycles.
+// A Withdrawal says that a builder unit has been excluded, or that a lost one is back: readout units send nothing more
+// under its tokens of earlier cycles.
 type Withdrawal struct {
 	BU          uint16
-	Lost        bool   // the unit is lost, and will not come back in this view
+	Lost        bool   // the unit is lost: readout units give up what is under way to it
+	Returned    bool   // the lost unit is back, as another process, which knows none of its earlier tokens
 	BeforeCycle uint64 // number of the first cycle whose token for the unit would be valid again
 }
 
@@ -109,7 +110,7 @@ func (c *Allocator) ExcludeBU(bu int, lost bool) (int, error) {
 		return 0, nil
 	}
 	b.lost = b.lost || lost
-	c.recordWithdrawal(bu)
+	c.recordWithdrawal(Withdrawal{BU: uint16(bu), Lost: b.lost})
 	if b.excluded {
 		return 0, nil
 	}
@@ -150,9 +151,10 @@ func (c *Allocator) ExcludeBU(bu int, lost bool) (int, error) {
 	return n, nil
 }
 
-// recordWithdrawal records for the readout units that a builder unit is excluded.
-func (c *Allocator) recordWithdrawal(bu int) {
-	c.withdrawals = append(c.withdrawals, Withdrawal{BU: uint16(bu), Lost: c.bus[bu].lost, BeforeCycle: c.nextCycle})
+// recordWithdrawal records for the readout units that a builder unit is excluded or back, from the next cycle on.
+func (c *Allocator) recordWithdrawal(w Withdrawal) {
+	w.BeforeCycle = c.nextCycle
+	c.withdrawals = append(c.withdrawals, w)
 	c.confirmedExclusions = append(c.confirmedExclusions, make([]bool, len(c.rus)))
 }
 
@@ -187,8 +189,8 @@ func (c *Allocator) unconfirmedRUs(bu int) (rus []string) {
 }
 
 // IncludeBU gives an excluded builder unit tokens again. The caller promises that the unit has forgotten its earlier
-// tokens and that all its slots are free. A second inclusion does nothing; when drained, and for a lost unit, it is
-// refused with NotNow.
+// tokens and that all its slots are free; a lost unit is another process now. A second inclusion does nothing; when
+// drained, it is refused with NotNow.
 func (c *Allocator) IncludeBU(bu int) error {
 	if bu < 0 || bu >= len(c.bus) {
 		return c.refuse(UnknownUnit, "scheduler", "inclusion of builder unit %d of %d", bu, len(c.bus))
@@ -197,13 +199,14 @@ func (c *Allocator) IncludeBU(bu int) error {
 	if !b.excluded {
 		return nil
 	}
-	if b.lost {
-		return c.refuse(NotNow, c.cfg.BUs[bu], "is lost: it joins again when the next run is configured")
-	}
 	if c.drained() {
 		return c.refuseInState("include a builder unit")
 	}
-	b.excluded = false
+	if b.lost {
+		c.recordWithdrawal(Withdrawal{BU: uint16(bu), Returned: true})
+		b.ackedAbsences = 0
+	}
+	b.excluded, b.lost = false, false
 	b.freeAllSlots(c.cfg.creditPerBU())
 	c.activeBUs++
 	if c.chooser != nil {

@@ -54,6 +54,8 @@ const (
 //	the unit, which tries now and then, attaches ─► refused with RefusedUntilReset ─► reset requested: it frees its slots
 //	the unit attaches once more ─► included
 //
+// A lost builder unit comes back as another process, whose slots are free: it is included when it attaches.
+//
 // A readout unit that was excluded comes back as another process, which knows nothing of what the scheduler told the
 // former one. It takes part from the moment at which it attaches, so no other unit waits for one that never does:
 //
@@ -179,11 +181,12 @@ func (c *Core) readmit(in Attach) error {
 	if s.link == linkBroken {
 		s.link = linkDown // the unit has come back before ResumeOver
 	}
-	switch step := s.readmission; {
-	case step == readmissionWanted, step == readmissionResetRequested && in.Session == s.number:
+	switch step, lost := s.readmission, c.alloc.bus[in.Unit.Index].lost; {
+	case lost && in.Session == s.number: // the former process, which is over for this run
+	case step == readmissionWanted && !lost, step == readmissionResetRequested && in.Session == s.number:
 		s.readmission = readmissionResetRequested
 		return c.refuseSession(RefusedUntilReset, in.Unit, "is included again: it is to free its slots and attach once more")
-	case step == readmissionResetRequested:
+	case step == readmissionResetRequested, step == readmissionWanted:
 		s.readmission = readmissionNotWanted
 		if err := c.alloc.IncludeBU(in.Unit.Index); err == nil {
 			*s = session{}
@@ -283,15 +286,21 @@ func (c *Core) excludeBU(unit int, lost bool) (reissued int, err error) {
 	return reissued, err
 }
 
-// includeBU lets an excluded builder unit attach again, and gives it tokens once it has. It is refused with NotNow
-// while a readout unit has not confirmed the exclusion, for a lost unit, and when drained.
+// includeBU lets an excluded builder unit attach again, and gives it tokens once it has. It is refused with NotNow when
+// drained, and while a readout unit has not confirmed the exclusion of a unit that is not lost. A lost unit must attach
+// as another process; the caller knows that readout units have their links to it.
 func (c *Core) includeBU(unit int) error {
 	b, s := &c.alloc.bus[unit], c.session(Unit{Builder, unit})
 	switch {
 	case !b.excluded || s.readmission != readmissionNotWanted:
 		return nil
-	case s.link == linkNone, b.lost, c.alloc.drained():
-		return c.alloc.IncludeBU(unit) // it never attached and so has no tokens, or IncludeBU refuses it
+	case c.alloc.drained():
+		return c.alloc.refuseInState("include a builder unit")
+	case b.lost:
+		s.readmission = readmissionWanted
+		return nil
+	case s.link == linkNone:
+		return c.alloc.IncludeBU(unit) // it never attached and so has no tokens
 	}
 	if rus := c.alloc.unconfirmedRUs(unit); len(rus) > 0 {
 		return c.alloc.refuse(NotNow, c.set.View.BUs[unit],

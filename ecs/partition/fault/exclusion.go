@@ -53,11 +53,9 @@ func (c *Core) MayInclude(name string) error {
 	switch {
 	case n != nil && n.departureStage == departureUnderWay:
 		return fmt.Errorf("%s was told to end, and leaves this run", name)
-	case n != nil && n.lostToRun && !n.holdsBuilder:
+	case n != nil && n.lostToRun:
 		return fmt.Errorf("%s was lost in this run: it takes part again by itself when its process has joined the cluster",
 			name)
-	case n != nil && n.lostToRun:
-		return fmt.Errorf("%s was lost in this run: its links come back with the next configure", name)
 	case n == nil || !n.holdsBuilder:
 		return fmt.Errorf("the view has no builder unit on a node called %s", name)
 	}

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// MayReadmit says why a node that was lost in the present run may not take part in it again; nil if it may. Only nodes
-// without a builder unit may: no other unit has taken over their work.
+// MayReadmit says why a node that was lost in the present run may not take part in it again; nil if it may.
 func (c *Core) MayReadmit(name string) error {
 	n := c.nodes[name]
 	switch {
@@ -15,10 +14,6 @@ func (c *Core) MayReadmit(name string) error {
 		return fmt.Errorf("the view has no node called %s", name)
 	case !n.lostToRun:
 		return fmt.Errorf("%s is not lost to this run", name)
-	case n.holdsBuilder:
-		return fmt.Errorf("the MEPs of the builder unit on %s were given to other builder units: it joins again with the "+
-			"next configure",
-			name)
 	case !c.inRun || c.ignoresFaults || len(c.fatalObservations) > 0:
 		return fmt.Errorf("the run ends: %s joins again with the next configure", name)
 	}
@@ -32,7 +27,8 @@ func (c *Core) Readmit(name string) error {
 	}
 	n := c.nodes[name]
 	n.goneReason, n.processID, n.resumedAt = "", "", time.Time{}
-	n.processEnded, n.lostToRun, n.finalReported = false, false, false
+	n.processEnded, n.lostToRun, n.finalReported, n.retired = false, false, false, false
+	n.takesMEPs = n.holdsBuilder
 	concerns := func(x Observation) bool { return x.Component == name }
 	for _, x := range c.lossObservations {
 		if concerns(x) {

@@ -174,12 +174,13 @@ func (m *member) confirmEnd() {
 // confirmEndTimeout bounds how long a node may take to answer, which it does at once.
 const confirmEndTimeout = 5 * time.Second
 
-// Readmission takes a lost node into the present run again, if it holds a readout unit alone or the decision unit
-// alone. Its process is a new one, or the old one that was cut off and is taken to Offline first:
+// Readmission takes a lost node into the present run again. Its process is a new one, or the old one that was cut off
+// and is taken to Offline first:
 //
-//	it answers ─► load, configure: it dials all others, which accept it once they know that its former process is gone
+//	it answers ─► load, configure: it dials all others, which accept it once they have finished with its former process
 //	no other node reports a lost link to it ─► fault.Core forgets the loss
-//	start: it attaches, and the scheduler has it take part from a certain cycle and MEP on
+//	start: it attaches; the scheduler has its readout unit take part from a certain cycle and MEP on, and gives its
+//	builder unit MEPs again
 //
 // After a failure before the start the node stays lost; a failure of the start makes it lost once more.
 
@@ -231,17 +232,11 @@ func (u *units) Readmit(ctx context.Context, node string) (g *tagnetv1.Gone, err
 	if err := u.run.relink(ctx, n); err != nil {
 		return nil, err
 	}
-	reads := n.entry().GetReadout() // else it has the decision unit alone, which the scheduler does not know
-	if reads {
-		if err := u.run.current().IncludeRU(n.name); err != nil {
-			return nil, err
-		}
+	if err := u.includeUnits(n); err != nil {
+		return nil, err
 	}
 	if err := queryCore(u.run.faults, func(c *fault.Core) error { return c.Readmit(n.name) }); err != nil {
-		if reads {
-			err = errors.Join(err, u.run.current().ExcludeRU(n.name)) // the run ends
-		}
-		return nil, err
+		return nil, errors.Join(err, u.excludeLost(n.name)) // the run ends
 	}
 	if err := n.command(ctx, u.run.startCommand(&nodev1.CommandRequest{Back: true})); err != nil {
 		u.run.faults.observe(fault.Observation{Kind: fault.SilentToControl,
@@ -250,10 +245,21 @@ func (u *units) Readmit(ctx context.Context, node string) (g *tagnetv1.Gone, err
 		return nil, err
 	}
 	u.run.watch.follow(n)
-	if !reads {
+	if !n.entry().GetReadout() {
 		return nil, nil
 	}
 	return u.run.lastAbsence(n.name)
+}
+
+// includeUnits has the scheduler let the units of a node attach again. It does not know a decision unit.
+func (u *units) includeUnits(n *member) (err error) {
+	if n.entry().GetReadout() {
+		err = u.run.current().IncludeRU(n.name)
+	}
+	if err == nil && n.entry().GetBuilder() {
+		err = u.run.current().IncludeBU(n.name)
+	}
+	return err
 }
 
 // cancelOnLoss calls giveUp when another node is lost: the returning node would wait for its link to that one. Call end

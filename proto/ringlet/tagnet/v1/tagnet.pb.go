@@ -396,7 +396,7 @@ func (Incident_Kind) EnumDescriptor() ([]byte, []int) {
 // Scope says which run, view and session a message belongs to.
 type Scope struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Version of this protocol: 7.
+	// Version of this protocol: 8.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// Number of the run.
 	Run uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
@@ -777,9 +777,9 @@ type Notices struct {
 	HeldUp *HeldUp `protobuf:"bytes,7,opt,name=held_up,json=heldUp,proto3" json:"held_up,omitempty"`
 	// Tags that set out on the ring, in the words of docs/format/tagnet.md; to its first readout unit alone.
 	Tags []uint64 `protobuf:"fixed64,8,rep,packed,name=tags,proto3" json:"tags,omitempty"`
-	// Builder units that have been excluded, as pairs of words: the index of the unit, with the highest bit set if the unit
-	// is lost and will not come back in this view, and the number of the first cycle whose token for it would be good
-	// again. Readout units do not send to it for earlier tokens.
+	// Builder units that have been excluded, and lost ones that are back, as pairs of words: the index of the unit, with
+	// bit 63 set if the unit is lost and bit 62 if it is back as another process, and the number of the first cycle whose
+	// token for it would be good. Readout units do not send to it for earlier tokens.
 	Withdrawn []uint64 `protobuf:"fixed64,9,rep,packed,name=withdrawn,proto3" json:"withdrawn,omitempty"`
 	// Which events further MEPs have, where the data are live, as pairs of words in the order of the MEPs, from the first
 	// MEP of the run on, or from that of the unit's return: the number of the first event, and how many there are.
