@@ -82,13 +82,13 @@ func (c *Core) RetireOnce(name string) bool {
 	return true
 }
 
-// AdoptUnit notes what the scheduler reports of a unit in a run that an earlier control began.
-func (c *Core) AdoptUnit(name string, lost, excluded bool) {
+// AdoptUnit notes what the scheduler reports of a unit in a run that an earlier control began: whether it is lost,
+// whether it is a builder unit that takes no MEPs now, and whether it ever was lost or excluded.
+func (c *Core) AdoptUnit(name string, lost, takesNoMEPs, ever bool) {
 	n := c.node(name)
 	n.lostToRun = n.lostToRun || lost
-	if lost || excluded {
-		n.takesMEPs, c.everDegraded = false, true
-	}
+	n.takesMEPs = n.takesMEPs && !lost && !takesNoMEPs
+	c.everDegraded = c.everDegraded || ever
 }
 
 // InactiveBuilders lists the nodes whose builder unit takes no MEPs now.

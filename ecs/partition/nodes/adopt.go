@@ -44,10 +44,14 @@ func (c *NodeSet) Adopt(number uint32, key []byte) (*Run, error) {
 	r.SetKey(key)
 	r.attachScheduler(n)
 	for _, u := range r.Stats().GetBus() {
-		c.faults.updateCore(func(core *fault.Core) { core.AdoptUnit(u.GetName(), u.GetLost(), u.GetExcluded()) })
+		c.faults.updateCore(func(core *fault.Core) {
+			core.AdoptUnit(u.GetName(), u.GetLost(), u.GetExcluded(), u.GetCounters().GetExclusions() > 0)
+		})
 	}
 	for _, u := range r.Stats().GetRus() {
-		c.faults.updateCore(func(core *fault.Core) { core.AdoptUnit(u.GetName(), u.GetExcluded(), u.GetExclusions() > 0) })
+		c.faults.updateCore(func(core *fault.Core) {
+			core.AdoptUnit(u.GetName(), u.GetExcluded(), false, u.GetExclusions() > 0)
+		})
 	}
 	c.faults.tolerateLosses(r.handleLoss)
 	c.EnsureWatched()

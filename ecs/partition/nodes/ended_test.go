@@ -33,7 +33,7 @@ func TestEndedAt(t *testing.T) {
 			c.nodes = append(c.nodes, &member{name: []string{"n0", "n1", "n2"}[i], report: rep})
 		}
 		r := c.NewRun(7)
-		r.faults.updateCore(func(c *fault.Core) { c.AdoptUnit(tc.lost, tc.lost != "", false) })
+		r.faults.updateCore(func(c *fault.Core) { c.AdoptUnit(tc.lost, tc.lost != "", false, tc.lost != "") })
 		want := time.Time{}
 		if tc.want != 0 {
 			want = time.UnixMicro(tc.want)

@@ -111,10 +111,7 @@ func TestInclude(t *testing.T) {
 				}
 				if c.lost {
 					time.AfterFunc(100*time.Millisecond, func() {
-						r.faults.updateCore(func(c *fault.Core) {
-							c.AdoptUnit("b1", true,
-								false)
-						})
+						r.faults.updateCore(func(c *fault.Core) { c.AdoptUnit("b1", true, false, true) })
 					})
 				}
 				err := r.Include(context.Background(), "b1")
