@@ -33,6 +33,7 @@ type coreModel struct {
 	drained    int  // times that it was said
 	exclusions int
 	lost       []bool // by builder unit
+	returned   bool   // a lost builder unit has come back: what it was to be told before is forgotten
 	confirmed  int    // exclusions
 	windows    []bool // by builder unit: the pre-granted ones are asked for
 }
@@ -86,7 +87,7 @@ func TestCoreByStepsAlone(t *testing.T) {
 				}
 				for range rapid.IntRange(1, 120).Draw(t, "steps") {
 					rapid.SampledFrom([]func(){m.tokens, m.grant, m.grant, m.conduct, m.conduct, m.complete, m.exclude,
-						m.lose}).Draw(t, "step")()
+						m.lose, m.comeBack}).Draw(t, "step")()
 				}
 				m.end()
 			})
@@ -248,6 +249,25 @@ func (m *coreModel) lose() {
 	m.step(Input{Kind: BULost, BU: bu})
 }
 
+// comeBack has another process of a lost builder unit take part: all its slots are free, and it knows nothing.
+func (m *coreModel) comeBack() {
+	bu := slices.Index(m.lost, true)
+	if bu < 0 || rapid.Bool().Draw(m.t, "later") {
+		return
+	}
+	m.excluded[bu], m.lost[bu], m.returned = false, false, true
+	m.free[bu] = []uint32{0, 1, 2, 3}
+	m.asked = slices.DeleteFunc(m.asked, func(k core.Token) bool { return int(k.BU) == bu })
+	asked := slices.Contains(m.windows, true) || m.c.requested
+	m.windows[bu] = false
+	m.step(Input{Kind: TokensCame, Tokens: &tagnet.Tokens{Released: m.released,
+		Withdrawals: []core.Withdrawal{{BU: uint16(bu), Lost: true, BeforeCycle: m.cycle},
+			{BU: uint16(bu), Returned: true, BeforeCycle: m.cycle}}}})
+	if m.windows[bu] != asked {
+		m.t.Fatalf("windows of builder unit %d, which is back, are asked for: %v; of others: %v", bu, m.windows[bu], asked)
+	}
+}
+
 // end lets everything come to its end.
 func (m *coreModel) end() {
 	m.step(Input{Kind: TokensOver})
@@ -264,7 +284,7 @@ func (m *coreModel) end() {
 	if m.drained != 1 || !m.left || s.OpenTransfers+s.OrphanedWrites != 0 || len(m.writes) > 0 {
 		m.t.Fatalf("at the end it said %d times that it is done: %+v", m.drained, s)
 	}
-	if m.confirmed > m.exclusions || m.confirmed < m.exclusions && !slices.Contains(m.lost, true) {
+	if m.confirmed > m.exclusions || m.confirmed < m.exclusions && !slices.Contains(m.lost, true) && !m.returned {
 		m.t.Fatalf("%d of %d exclusions are confirmed", m.confirmed, m.exclusions)
 	}
 	if ends := s.PartsWritten + s.WithdrawnTokens + s.UnrequestedTokens; ends != m.mep || s.TokensReceived != m.mep {

@@ -145,3 +145,49 @@ func TestNoticesAreSplit(t *testing.T) {
 		t.Errorf("%d cuts and %d tokens in %d notices", cutsSeen, tokens, len(got))
 	}
 }
+
+// TestLostBuilderUnitComesBack holds that a lost builder unit takes part again only as another process, only after the
+// control has asked for it, and that readout units then learn that it is back.
+func TestLostBuilderUnitComesBack(t *testing.T) {
+	c := newTestCore(t, view(1, 2))
+	attachAll(t, c)
+	c.Ready(2)
+	bu := Unit{Builder, 1}
+	command := func(op tagnetv1.ControlRequest_Operation) {
+		t.Helper()
+		must(t, c.Step(3, Command{Operation: op, Unit: bu.Index}).Err)
+	}
+	attach := func(session, stream uint64) Refusal {
+		return refusal(c.Step(4, Attach{Unit: bu, Stream: stream, Session: session}).Err)
+	}
+	withdrawals := func() (all []Withdrawal) {
+		for _, n := range c.Ready(5).Notices {
+			all = append(all, n.Withdrawals...)
+		}
+		return all
+	}
+	command(tagnetv1.ControlRequest_OPERATION_LOSE_BU)
+	if all := withdrawals(); len(all) != 1 || !all[0].Lost || all[0].Returned {
+		t.Errorf("the loss is published as %+v", all)
+	}
+	if why := attach(9, 20); why != RefusedExcluded {
+		t.Errorf("a new process attaches before it is wanted: %q", why)
+	}
+	command(tagnetv1.ControlRequest_OPERATION_INCLUDE_BU)
+	if why := attach(2, 21); why != RefusedExcluded || !c.alloc.bus[1].lost {
+		t.Errorf("the former process attaches: %q", why)
+	}
+	if why := attach(9, 22); why != "" {
+		t.Errorf("the new process is refused: %q", why)
+	}
+	if all := withdrawals(); len(all) != 1 || all[0].Lost || !all[0].Returned || all[0].BU != 1 {
+		t.Errorf("the return is published as %+v", all)
+	}
+	if b := &c.alloc.bus[1]; b.lost || b.excluded || b.freeSlots.len() != c.alloc.cfg.Slots || c.alloc.activeBUs != 2 {
+		t.Errorf("after the return it is %+v, and %d builder units are active", b, c.alloc.activeBUs)
+	}
+	command(tagnetv1.ControlRequest_OPERATION_LOSE_BU)
+	if why := attach(10, 23); why != RefusedExcluded {
+		t.Errorf("the second loss is not one: %q", why)
+	}
+}
