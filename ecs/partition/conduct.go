@@ -297,12 +297,12 @@ func (c *conductor) fail(run *nodes.Run) {
 }
 
 // noteLoss notes and publishes a loss that a policy tolerates.
-func (c *conductor) noteLoss(x fault.Fault) {
+func (c *conductor) noteLoss(x nodes.Loss) {
 	if run := c.presentRun(); run != nil {
-		_ = c.conduct(c.ctx, run, ecsrun.Input{Kind: ecsrun.Lost, Fault: &x})
+		_ = c.conduct(c.ctx, run, ecsrun.Input{Kind: ecsrun.Lost, Fault: &x.Fault})
 	}
-	_ = c.runner.Degrade(causeFromFault(x))
-	c.publishf(severityWarning, "degraded", x.Component, "the run goes on without %s: %s", x.Component, x.What)
+	_ = c.runner.Degrade(causeFromFault(x.Fault))
+	c.publishf(severityWarning, "degraded", x.Component, "%v", x)
 }
 
 // handleDepartures lets nodes go that were told to end: if the policy tolerates it, the node's builder unit is taken

@@ -19,7 +19,7 @@ import (
 // members determines the nodes that take part, connects to them, and takes them from state to state outside of runs.
 type members struct {
 	*control
-	onLost func(fault.Fault) // called with a loss that the policy of a run tolerates
+	onLost func(nodes.Loss) // called with a loss that the policy of a run tolerates
 
 	mu      sync.Mutex // guards what follows
 	spawned spawnedProcesses

@@ -79,8 +79,7 @@ func (a *account) adviceFor(x Observation) string {
 	case x.Subsystem == SubsystemCertificate || strings.Contains(x.What, "certificate"):
 		return adviceBySubsystem[SubsystemCertificate]
 	case x.Kind.processEnded() && a.core.spawnsNodes:
-		return "Look at what ended it, the kernel for want of memory perhaps; " +
-			"the next run starts its process again."
+		return "Look at what ended it, the kernel for want of memory perhaps; " + a.whoRestarts(x.Component) + "."
 	case x.Kind.processEnded():
 		return "Look at what ended it, the kernel for want of memory perhaps, and start its process again" +
 			a.core.nodes[x.Component].onHost(" on ") + "."
@@ -93,10 +92,18 @@ func (a *account) adviceFor(x Observation) string {
 	return adviceBySubsystem[x.Subsystem]
 }
 
+// whoRestarts says when the control starts the process of a node again, which it started before: a clause.
+func (a *account) whoRestarts(name string) string {
+	if n := a.core.nodes[name]; n != nil && n.lostToRun {
+		return "its process is started again and comes back into this run"
+	}
+	return "the next run starts its process again"
+}
+
 // restartClause says whether the control or a person starts the process of a node again: a sentence after a blank.
 func (a *account) restartClause(name string) string {
 	if a.core.spawnsNodes {
-		return " The next run starts its process again."
+		return " " + strings.ToUpper(a.whoRestarts(name)[:1]) + a.whoRestarts(name)[1:] + "."
 	}
 	return " Start its process again" + a.core.nodes[name].onHost(" on ") + "."
 }

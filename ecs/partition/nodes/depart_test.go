@@ -145,7 +145,7 @@ func TestDepart(t *testing.T) {
 func TestStallsWhileLeaving(t *testing.T) {
 	r, _, sendReport := departRun(t)
 	lost := make(chan fault.Fault, 1)
-	r.opts.OnLost = func(x fault.Fault) { lost <- x }
+	r.opts.OnLost = func(x Loss) { lost <- x.Fault }
 	sendReport("b3", requestDeparture)
 	began, late := time.Now(), time.Now().Add(2*fault.DepartTimeout)
 	for _, at := range []time.Time{began, late} {

@@ -47,7 +47,7 @@ type Options struct {
 	// AddressOf returns the present address of a node's service; empty: not known. Nil: addresses never change.
 	AddressOf func(node string) string
 	// OnLost is called with each loss that a policy tolerates: the run goes on. Nil: no call.
-	OnLost func(fault.Fault)
+	OnLost func(Loss)
 	// SpawnsNodes says that the control itself restarts node processes that have ended.
 	SpawnsNodes bool
 	Log         *slog.Logger // nil: slog.Default

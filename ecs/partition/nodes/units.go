@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"ringlet/ecs/partition/fault"
+	"ringlet/internal/plural"
 	"ringlet/internal/stopwatch"
 	"ringlet/node"
 	"ringlet/node/cluster"
@@ -24,8 +25,8 @@ type units struct{ run *Run }
 // handleLoss takes a lost node's units out of the schedule. If the scheduler fails to do so, that is a fault which ends
 // the run.
 func (u *units) handleLoss(x fault.Fault) {
-	u.run.log.Warn("the run goes on without a node", "node", x.Component, "why", x.What)
-	if err := u.run.excludeLost(x.Component); err != nil {
+	loss, err := u.run.excludeLost(x.Component)
+	if err != nil {
 		u.run.faults.observe(fault.Observation{Kind: fault.ReportedByPeer, Fault: fault.Fault{
 			Component: x.Component,
 			Subsystem: fault.SubsystemScheduler,
@@ -34,24 +35,82 @@ func (u *units) handleLoss(x fault.Fault) {
 		}})
 		return
 	}
+	loss.Fault = x
+	for _, y := range u.run.Losses() {
+		if y.Component == x.Component {
+			loss.Advice = y.Advice
+		}
+	}
+	u.run.log.Warn(loss.String())
 	if u.run.opts.OnLost != nil {
-		u.run.opts.OnLost(x)
+		u.run.opts.OnLost(loss)
 	}
 }
 
-// excludeLost has the scheduler take out the units of a node.
-func (u *units) excludeLost(node string) error {
-	var err error
-	for _, held := range viewUnits(u.run.View(), "") {
-		if held.Node == node && held.Readout {
-			err = u.run.current().ExcludeRU(node)
+// A Loss is the loss of a node that the run goes on without, and what it costs.
+type Loss struct {
+	fault.Fault
+	MEPsReissued int    // MEPs of its builder unit that others build
+	Sources      string // of its readout unit, for people; empty: it has none
+	FromMEP      uint64 // from there on the fragments of these sources may be missing
+}
+
+// String tells the loss in sentences: what is lost and why, what it costs, what to do.
+func (l Loss) String() string {
+	text := fmt.Sprintf("the run goes on without %s: %s.", l.Component, l.What)
+	if l.MEPsReissued > 0 {
+		text += fmt.Sprintf(" Other builder units build %d MEPs of its builder unit.", l.MEPsReissued)
+	}
+	if l.Sources != "" {
+		text += fmt.Sprintf(" Events lack its fragments (%s) from MEP %d on, and some of the MEPs before.", l.Sources, l.FromMEP)
+	}
+	if l.Advice != "" {
+		text += " " + l.Advice
+	}
+	return text
+}
+
+// excludeLost has the scheduler take out the units of a node. The readout unit comes first: the MEPs of the builder
+// unit, which are issued again, then come after its absence.
+func (u *units) excludeLost(node string) (l Loss, err error) {
+	for _, m := range u.run.View().GetMembers() {
+		if m.GetName() != node {
+			continue
 		}
-		if held.Node == node && held.Builder {
-			_, lost := u.run.current().LoseBU(node)
-			err = errors.Join(err, lost)
+		if m.GetReadout() {
+			err = u.run.current().ExcludeRU(node)
+			l.Sources, l.FromMEP = u.sourcesOf(int(m.GetRuIndex())), u.goneFrom(node)
+		}
+		if m.GetBuilder() {
+			n, lost := u.run.current().LoseBU(node)
+			l.MEPsReissued, err = n, errors.Join(err, lost)
 		}
 	}
-	return err
+	return l, err
+}
+
+// sourcesOf names the sources of a readout unit.
+func (u *units) sourcesOf(ru int) string {
+	d := u.run.cfg.Division()
+	if ru >= d.Units() || d.SourceCount(ru) == 0 {
+		return ""
+	}
+	first := uint64(d.FirstSource(ru))
+	return plural.NamedRange("source", first, first+uint64(d.SourceCount(ru))-1)
+}
+
+// goneFrom is the MEP from which on a readout unit is gone, by the scheduler; 0 if that does not answer.
+func (u *units) goneFrom(node string) (mep uint64) {
+	st, err := u.run.current().Stats()
+	if err != nil {
+		return 0
+	}
+	for _, r := range st.GetRus() {
+		if gone := r.GetGone(); r.GetName() == node && len(gone) > 0 {
+			mep = gone[len(gone)-1].GetFromMep()
+		}
+	}
+	return mep
 }
 
 // Exclude takes a node's builder unit out of the schedule; a readout unit of the same node goes on sending.
@@ -236,7 +295,8 @@ func (u *units) Readmit(ctx context.Context, node string) (g *tagnetv1.Gone, err
 		return nil, err
 	}
 	if err := queryCore(u.run.faults, func(c *fault.Core) error { return c.Readmit(n.name) }); err != nil {
-		return nil, errors.Join(err, u.excludeLost(n.name)) // the run ends
+		_, lost := u.excludeLost(n.name) // the run ends
+		return nil, errors.Join(err, lost)
 	}
 	if err := n.command(ctx, u.run.startCommand(&nodev1.CommandRequest{Back: true})); err != nil {
 		u.run.faults.observe(fault.Observation{Kind: fault.SilentToControl,
