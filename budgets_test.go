@@ -37,7 +37,7 @@ var budgets = map[string]int{
 	"ecs/partition":            4090,
 	"ecs/partition/fault":      970,
 	"ecs/partition/merging":    120,
-	"ecs/partition/nodes":      4570,
+	"ecs/partition/nodes":      4640,
 	"ecs/record":               910,
 	"ecs/run":                  380,
 	"event":                    1760,
