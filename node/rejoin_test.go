@@ -165,7 +165,7 @@ func (p *pair) revive(s *tagnet.Server, req *nodev1.CommandRequest, rank int, ro
 	}
 }
 
-// checkRejoined holds that parts are missing of the MEPs that the readout unit of a node was gone for, and of no others.
+// checkRejoined holds that parts are missing of the MEPs that a node's readout unit was gone for, and of no others.
 func (p *pair) checkRejoined(s *tagnet.Server, rank int, roles cluster.Roles) {
 	p.t.Helper()
 	reg := s.Registers()

@@ -38,7 +38,7 @@ func TestKilledDecisionUnitComesBack(t *testing.T) {
 			eventually(t, "the run builds", func() bool { return s.indexed() > 4*recording.HeaderBytes })
 			s.more()
 			s.signal(there[victim].cmd.Process.Pid, syscall.SIGKILL)
-			eventually(t, "the loss is told", func() bool { return strings.Contains(c.err.String(), "the run goes on without n") })
+			eventually(t, "the loss is told", func() bool { return strings.Contains(c.err.String(), "goes on without n") })
 			s.more()
 			there[victim] = s.startNode(victim, "keys", port)
 			eventually(t, "the return is told", func() bool { return strings.Contains(c.err.String(), "is back in the run") })

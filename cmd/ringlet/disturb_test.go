@@ -104,7 +104,7 @@ func TestKilledBuilderUnitIsTolerated(t *testing.T) {
 			p := s.startRun(shape.output, append([]string{"--rus", "2", "--bus", "3", "--builder-loss", "at-least 2 of 3"},
 				shape.args...)...)
 			s.signal(s.node("n3"), syscall.SIGKILL)
-			eventually(t, "the loss is told", func() bool { return strings.Contains(p.err.String(), "the run goes on without n") })
+			eventually(t, "the loss is told", func() bool { return strings.Contains(p.err.String(), "goes on without n") })
 			s.signal(p.cmd.Process.Pid, syscall.SIGINT)
 			p.ends(0)
 			p.holds("end_cause=interrupted", "accounting_ok=true", "events_abandoned=0")

@@ -34,7 +34,7 @@ func TestBuilderEndsOnSigterm(t *testing.T) {
 			p.ends(0)
 			p.holds("end_cause=interrupted", "accounting_ok=true", "events_abandoned=0", "degraded=true")
 			r := p.report()
-			if r["first_loss"] != nil || strings.Contains(p.err.String(), "the run goes on without n") {
+			if r["first_loss"] != nil || strings.Contains(p.err.String(), "goes on without n") {
 				t.Errorf("who left in good order is told as lost: %v", r["first_loss"])
 			}
 			counters := map[string]map[string]any{}

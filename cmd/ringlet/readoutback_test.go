@@ -41,7 +41,7 @@ func TestKilledReadoutUnitComesBack(t *testing.T) {
 			s.more()
 			const victim = "n1"
 			s.signal(there[victim].cmd.Process.Pid, syscall.SIGKILL)
-			eventually(t, "the loss is told", func() bool { return strings.Contains(c.err.String(), "the run goes on without n") })
+			eventually(t, "the loss is told", func() bool { return strings.Contains(c.err.String(), "goes on without n") })
 			s.more()
 			there[victim] = s.startNode(victim, "keys", port)
 			eventually(t, "the return is told", func() bool { return strings.Contains(c.err.String(), "is back in the run") })

@@ -35,7 +35,7 @@ func TestKilledReadoutUnitIsTolerated(t *testing.T) {
 			p := s.startRun("out/", append([]string{"--rus", "3", "--bus", "2", "--readout-loss", "at-least 2 of 3"},
 				shape.args...)...)
 			s.signal(s.node(shape.victim), syscall.SIGKILL)
-			eventually(t, "the loss is told", func() bool { return strings.Contains(p.err.String(), "the run goes on without n") })
+			eventually(t, "the loss is told", func() bool { return strings.Contains(p.err.String(), "goes on without n") })
 			s.more()
 			s.signal(p.cmd.Process.Pid, syscall.SIGINT)
 			p.ends(0)

@@ -102,7 +102,9 @@ func TestAllButWhoIsLost(t *testing.T) {
 		r := &NodeSet{faults: newFaults(false)}
 		r.nodes = []*member{{name: "n0", client: scripted{after: time.Second}}, {name: "n1", client: scripted{after: -1}}}
 		began := time.Now()
-		time.AfterFunc(3*time.Second, func() { r.faults.updateCore(func(c *fault.Core) { c.AdoptUnit("n1", true, false, true) }) })
+		time.AfterFunc(3*time.Second, func() {
+			r.faults.updateCore(func(c *fault.Core) { c.AdoptUnit("n1", true, false, true) })
+		})
 		err := r.commandAll(t.Context(), &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP})
 		if took := time.Since(began); err != nil || took < 3*time.Second || took > 3*time.Second+linkPollInterval {
 			t.Errorf("after %v: %v", took, err)

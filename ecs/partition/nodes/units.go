@@ -62,7 +62,8 @@ func (l Loss) String() string {
 		text += fmt.Sprintf(" Other builder units build %d MEPs of its builder unit.", l.MEPsReissued)
 	}
 	if l.Sources != "" {
-		text += fmt.Sprintf(" Events lack its fragments (%s) from MEP %d on, and some of the MEPs before.", l.Sources, l.FromMEP)
+		text += fmt.Sprintf(" Events lack its fragments (%s) from MEP %d on, and some of the MEPs before.", l.Sources,
+			l.FromMEP)
 	}
 	if l.Advice != "" {
 		text += " " + l.Advice
