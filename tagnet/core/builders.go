@@ -17,7 +17,8 @@ type buState struct {
 	freeSlots     queue // slots, first in first out as in the queues of TagNet-farm §III.B.4
 	usedSlots     depth
 	excluded      bool
-	lost          bool // excluded for good
+	lost          bool // excluded, and its process is lost
+	returned      bool // it was lost, and another process has taken its place
 	ackedAbsences int  // how many of the absences the unit has acknowledged
 	leftBehind    bool // the others do not wait for it; see leaveBehind
 	counters      *BUCounters

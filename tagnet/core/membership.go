@@ -204,7 +204,7 @@ func (c *Allocator) IncludeBU(bu int) error {
 	}
 	if b.lost {
 		c.recordWithdrawal(Withdrawal{BU: uint16(bu), Returned: true})
-		b.ackedAbsences = 0
+		b.ackedAbsences, b.returned = 0, true
 	}
 	b.excluded, b.lost = false, false
 	b.freeAllSlots(c.cfg.creditPerBU())

@@ -102,6 +102,7 @@ func (c *Allocator) Registers() *Registers {
 			Name:     c.cfg.BUs[j],
 			Excluded: b.excluded,
 			Lost:     b.lost,
+			Returned: b.returned,
 			Free:     uint64(b.freeSlots.len()),
 			Used:     b.usedSlots.message(),
 			Counters: proto.CloneOf(b.counters),

@@ -216,13 +216,16 @@ func TestAccountsWithoutABuilder(t *testing.T) {
 		!strings.Contains(r.NotChecked[0], "n1") {
 		t.Errorf("%v do not balance of %d; %q", bad, len(all), r.NotChecked)
 	}
-	r, reg, sums = withdrawn(true)
-	r.Counters[1].Counters["link.tx_used"] = 1 // as it was when it was last heard of
-	sums["link.bytes_placed"]--
-	all = unitChecks(r, reg, countsIn(sums))
-	if bad := failing(all); bad != nil || len(all) != 8 || len(r.NotChecked) != 3 ||
-		!strings.Contains(r.NotChecked[2], "bytes") {
-		t.Errorf("lost: %v do not balance of %d; %q", bad, len(all), r.NotChecked)
+	for _, returned := range []bool{false, true} { // what its former process counted is lost as well
+		r, reg, sums = withdrawn(true)
+		reg.Bus[1].Excluded, reg.Bus[1].Lost, reg.Bus[1].Returned = !returned, !returned, returned
+		r.Counters[1].Counters["link.tx_used"] = 1 // as it was when it was last heard of
+		sums["link.bytes_placed"]--
+		all = unitChecks(r, reg, countsIn(sums))
+		if bad := failing(all); bad != nil || len(all) != 8 || len(r.NotChecked) != 3 ||
+			!strings.Contains(r.NotChecked[2], "bytes") {
+			t.Errorf("lost, and back %v: %v do not balance of %d; %q", returned, bad, len(all), r.NotChecked)
+		}
 	}
 	for name, off := range map[string]func(){
 		"a MEP built in secret by another": func() { r.Counters[0].Counters["bu.meps_built"]++ },

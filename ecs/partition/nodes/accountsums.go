@@ -15,7 +15,7 @@ import (
 type accountSums struct {
 	report          *Report
 	excludedBUs     []string         // builder units that were ever excluded, by node
-	lostBUs         []string         // those of excludedBUs that are lost
+	lostBUs         []string         // those of excludedBUs that were lost: another process may have come back
 	schedulerCounts *core.BUCounters // counts of the scheduler for all builder units but excludedBUs
 	builderCounts   counts           // counts of the nodes without excludedBUs
 	presentCounts   counts           // counts of all nodes that are not lost
@@ -44,7 +44,7 @@ func newAccountSums(r *Report, reg *core.Registers, sums counts) *accountSums {
 		b.schedulerCounts.Built -= u.GetCounters().GetBuilt()
 		b.schedulerCounts.Discarded -= u.GetCounters().GetDiscarded()
 		b.schedulerCounts.Rejected -= u.GetCounters().GetRejected()
-		if u.GetLost() || vanished {
+		if u.GetLost() || u.GetReturned() || vanished {
 			b.lostBUs, lost[u.GetName()] = append(b.lostBUs, u.GetName()), true
 		}
 	}

@@ -400,10 +400,12 @@ type BURegister struct {
 	Free uint64 `protobuf:"varint,4,opt,name=free,proto3" json:"free,omitempty"`
 	// Slots with a token.
 	Used *Depth `protobuf:"bytes,5,opt,name=used,proto3" json:"used,omitempty"`
-	// It is excluded, and cannot come back in this view.
+	// It is excluded, and its process is lost to the view.
 	Lost bool `protobuf:"varint,7,opt,name=lost,proto3" json:"lost,omitempty"`
 	// Counters over the view.
-	Counters      *BUCounters `protobuf:"bytes,8,opt,name=counters,proto3" json:"counters,omitempty"`
+	Counters *BUCounters `protobuf:"bytes,8,opt,name=counters,proto3" json:"counters,omitempty"`
+	// It was lost, and another process has taken its place: what the former one counted is lost.
+	Returned      bool `protobuf:"varint,9,opt,name=returned,proto3" json:"returned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -485,6 +487,13 @@ func (x *BURegister) GetCounters() *BUCounters {
 		return x.Counters
 	}
 	return nil
+}
+
+func (x *BURegister) GetReturned() bool {
+	if x != nil {
+		return x.Returned
+	}
+	return false
 }
 
 // Counters of the scheduler. The name of a field is the name of the counter everywhere. Each number of a list counts
@@ -989,7 +998,7 @@ const file_ringlet_tagnet_v1_registers_proto_rawDesc = "" +
 	"\bback_mep\x18\x03 \x01(\x06R\abackMep\x12\x13\n" +
 	"\x05at_ns\x18\x04 \x01(\x03R\x04atNs\x12\x1c\n" +
 	"\n" +
-	"back_at_ns\x18\x05 \x01(\x03R\bbackAtNs\"\xef\x01\n" +
+	"back_at_ns\x18\x05 \x01(\x03R\bbackAtNs\"\x8b\x02\n" +
 	"\n" +
 	"BURegister\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
@@ -998,7 +1007,8 @@ const file_ringlet_tagnet_v1_registers_proto_rawDesc = "" +
 	"\x04free\x18\x04 \x01(\x04R\x04free\x12,\n" +
 	"\x04used\x18\x05 \x01(\v2\x18.ringlet.tagnet.v1.DepthR\x04used\x12\x12\n" +
 	"\x04lost\x18\a \x01(\bR\x04lost\x129\n" +
-	"\bcounters\x18\b \x01(\v2\x1d.ringlet.tagnet.v1.BUCountersR\bcountersJ\x04\b\x06\x10\a\"\xb3\r\n" +
+	"\bcounters\x18\b \x01(\v2\x1d.ringlet.tagnet.v1.BUCountersR\bcounters\x12\x1a\n" +
+	"\breturned\x18\t \x01(\bR\breturnedJ\x04\b\x06\x10\a\"\xb3\r\n" +
 	"\bCounters\x12)\n" +
 	"\x06cycles\x18\x01 \x01(\x04B\x11\x8a\xb5\x18\rcycles issuedR\x06cycles\x12]\n" +
 	"\x0epartial_cycles\x18\x02 \x01(\x04B6\x8a\xb5\x182cycles with fewer tokens than active builder unitsR\rpartialCycles\x128\n" +
