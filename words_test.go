@@ -14,7 +14,7 @@ import (
 // replaces text. Who needs more raises a number here, and says why in the same commit.
 var wordLimits = map[string]int{
 	"README.md":    1400,
-	"docs/":        126_500,
+	"docs/":        125_000,
 	"docs/tour.md": 2500,
 }
 
