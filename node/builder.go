@@ -139,13 +139,14 @@ func (c *builder) applyAbsence(a core.Absence) error {
 	ru := int(a.RU)
 	c.losses.note(a, c.node.readoutName(ru))
 	if a.Rejoined {
+		c.losses.setUnitOver(c.ruRanks[ru], core.Readout, false)
 		return c.unit.Load().MarkRUBack(ru, a.FirstMEP)
 	}
-	c.dropLink(core.Readout, ru)
+	c.dropLink(core.Readout, c.ruRanks[ru])
 	if err := c.unit.Load().MarkRUGone(ru); err != nil {
 		return err
 	}
-	c.losses.unitOver(c.ruRanks[ru], core.Readout)
+	c.losses.setUnitOver(c.ruRanks[ru], core.Readout, true)
 	return nil
 }
 

@@ -19,6 +19,7 @@ import (
 //	all its units are over, and the former link; the new process dials ─► mayRejoin ─► rejoined: the node no longer
 //	reports it as lost
 //	no node reports it as lost ─► the control starts it ─► the scheduler reports that its units are back
+//	its process ends before that ─► its units are over still, so the next process may dial at once
 
 // losses are the peers that a session has lost while its run goes on.
 type losses struct {
@@ -53,15 +54,16 @@ func (l *losses) ranks() []int {
 // isLost tells that the link to a rank is down.
 func (l *losses) isLost(rank int) bool { return slices.Contains(l.ranks(), rank) }
 
-// unitOver records that nothing of a rank's unit is under way here any more.
-func (l *losses) unitOver(rank int, role core.Role) {
+// setUnitOver records whether a rank's unit is over: nothing of it is under way here any more. It is not, once the
+// scheduler has it take part again.
+func (l *losses) setUnitOver(rank int, role core.Role, isOver bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.over == nil { // before the first run
 		l.over = map[int][2]bool{}
 	}
 	over := l.over[rank]
-	over[role] = true
+	over[role] = isOver
 	l.over[rank] = over
 }
 
@@ -71,11 +73,10 @@ func (l *losses) isUnitOver(rank int, role core.Role) bool {
 	return l.over[rank][role]
 }
 
-// remove records that another process has taken a rank, and returns how many links are still down.
+// remove records that the link to a rank is up again, and returns how many links are still down.
 func (l *losses) remove(rank int) (remaining int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.over, rank)
 	l.links = slices.DeleteFunc(l.links, func(r int) bool { return r == rank })
 	return len(l.links)
 }
@@ -131,23 +132,30 @@ func (b *base) tolerateBadData(bad *builderunit.DataError) (tolerated bool) {
 	return true
 }
 
-// dropLink ends the link to a unit that the scheduler reports as lost, so that the writes under way to it end now,
-// before the link times out.
-func (b *base) dropLink(role core.Role, unit int) {
+// handleUnitNews handles that a unit is gone or back, by the stream of the readout unit here.
+func (b *base) handleUnitNews(role core.Role, unit int, back bool) {
 	ranks := b.buRanks
 	if role == core.Readout {
 		ranks = b.ruRanks
 	}
-	if unit >= len(ranks) {
-		return
+	switch {
+	case unit >= len(ranks):
+	case !back:
+		b.dropLink(role, ranks[unit])
+	case role == core.Builder || !b.self.GetBuilder(): // else the builder unit here follows it
+		b.losses.setUnitOver(ranks[unit], role, false)
 	}
-	rank := ranks[unit]
+}
+
+// dropLink ends the link to a unit that the scheduler reports as lost, so that the writes under way to it end now,
+// before the link times out.
+func (b *base) dropLink(role core.Role, rank int) {
 	if rank == int(b.self.GetRank()) || !b.isExpendable(rank) {
 		return
 	}
 	b.endpoint.DropLink(rank, errUnitLost)
 	if role == core.Builder || !b.self.GetBuilder() { // else the builder unit here says when it has revoked its windows
-		b.losses.unitOver(rank, role)
+		b.losses.setUnitOver(rank, role, true)
 	}
 }
 
@@ -162,7 +170,7 @@ func (s *session) LinkDown(rank int, err error) {
 	if expendable {
 		s.losses.add(rank)
 		if s.hasDecisionUnitOnly(rank) {
-			s.losses.unitOver(rank, core.Builder) // nothing else here depends on it
+			s.losses.setUnitOver(rank, core.Builder, true) // nothing else here depends on it
 		}
 	}
 	for _, c := range s.components {

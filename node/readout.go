@@ -103,7 +103,7 @@ func (c *readout) start(ctx context.Context, run *runStart) (err error) {
 	}()
 	c.barrier.Store(bar)
 	scope, opts := run.attach()
-	client, err := tagnet.DialRU(ctx, run.GetTagnetAddress(), scope, c.dropLink, opts...)
+	client, err := tagnet.DialRU(ctx, run.GetTagnetAddress(), scope, c.handleUnitNews, opts...)
 	if err != nil {
 		return err
 	}

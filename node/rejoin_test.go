@@ -201,3 +201,23 @@ func (p *pair) checkRejoined(s *tagnet.Server, rank int, roles cluster.Roles) {
 		p.t.Errorf("%d MEPs marked of %d, of which it was gone for %d", marked, reg.Counters.Built, least)
 	}
 }
+
+// TestVacatedUntilTheUnitIsBack holds that a node whose process ends after it has made its links, and before the
+// scheduler has its units take part again, may link at once another time: the scheduler says nothing new of it.
+func TestVacatedUntilTheUnitIsBack(t *testing.T) {
+	var l losses
+	l.begin()
+	l.add(2)
+	l.setUnitOver(2, core.Readout, true)
+	l.setUnitOver(2, core.Builder, true)
+	if left := l.remove(2); left != 0 {
+		t.Errorf("%d links are down, want 0", left)
+	}
+	if !l.isUnitOver(2, core.Readout) || !l.isUnitOver(2, core.Builder) {
+		t.Error("the new link alone says that units of this node take part again")
+	}
+	l.setUnitOver(2, core.Builder, false)
+	if !l.isUnitOver(2, core.Readout) || l.isUnitOver(2, core.Builder) {
+		t.Error("the builder unit is back, and this is not what is recorded")
+	}
+}

@@ -467,9 +467,11 @@ func (s *Transfers) isLost(bu int) bool { return s.builders[bu].lost }
 // tokens here, since later ones come after the exclusion. A repeated exclusion changes nothing else. If a lost unit is
 // back, its windows are to be granted anew.
 func (s *Transfers) Withdraw(w core.Withdrawal) {
-	if w.Returned {
+	switch {
+	case int(w.BU) >= len(s.builders):
+	case w.Returned:
 		s.restore(w)
-	} else if int(w.BU) < len(s.builders) {
+	default:
 		b := &s.builders[w.BU]
 		b.validFromCycle = max(b.validFromCycle, w.BeforeCycle)
 		b.exclusions++

@@ -37,10 +37,10 @@ type Tokens struct {
 type RUClient struct {
 	clientSession
 
-	service    tagnetv1.TagNetClient
-	stream     tagnetv1.TagNet_TokensClient
-	onUnitGone func(role core.Role, unit int)
-	batches    chan Tokens
+	service tagnetv1.TagNetClient
+	stream  tagnetv1.TagNet_TokensClient
+	onUnit  func(role core.Role, unit int, back bool)
+	batches chan Tokens
 
 	// Owned by the main goroutine.
 
@@ -66,14 +66,14 @@ type RUClient struct {
 // are in flight.
 const maxQueuedBatches = 64
 
-// DialRU connects to the scheduler and attaches as a readout unit. The receiving goroutine calls onUnitGone for every
-// builder unit that is lost for good and every readout unit that is excluded, before Next returns the news; nil: the
-// caller does not need them early. opts have the credentials. ctx bounds the attaching, not the stream. The error is a
-// *RemoteError if the scheduler refuses, a *GoneError if it does not answer.
-func DialRU(ctx context.Context, target string, scope Scope, onUnitGone func(role core.Role, unit int),
+// DialRU connects to the scheduler and attaches as a readout unit. The receiving goroutine calls onUnit for every
+// builder unit that is lost and every readout unit that is excluded, and with back for one that is back, before Next
+// returns the news; nil: the caller does not need them early. opts have the credentials. ctx bounds the attaching, not
+// the stream. The error is a *RemoteError if the scheduler refuses, a *GoneError if it does not answer.
+func DialRU(ctx context.Context, target string, scope Scope, onUnit func(role core.Role, unit int, back bool),
 	opts ...grpc.DialOption) (*RUClient, error) {
 	return dial(target, opts, func(conn *grpc.ClientConn) (*RUClient, error) {
-		c, err := newRUClient(ctx, conn, scope, onUnitGone)
+		c, err := newRUClient(ctx, conn, scope, onUnit)
 		if err == nil {
 			c.ownedConn = conn
 		}
@@ -83,9 +83,9 @@ func DialRU(ctx context.Context, target string, scope Scope, onUnitGone func(rol
 
 // newRUClient is DialRU over a connection that the caller keeps and closes.
 func newRUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope,
-	onUnitGone func(role core.Role, unit int),
+	onUnit func(role core.Role, unit int, back bool),
 ) (*RUClient, error) {
-	c := &RUClient{service: tagnetv1.NewTagNetClient(conn), onUnitGone: onUnitGone,
+	c := &RUClient{service: tagnetv1.NewTagNetClient(conn), onUnit: onUnit,
 		batches: make(chan Tokens, maxQueuedBatches)}
 	if err := c.attach(ctx, scope, c); err != nil {
 		return nil, err
@@ -213,18 +213,12 @@ func (c *RUClient) applyNotices(m *tagnetv1.Notices) error {
 	if what != "" {
 		return &protocolError{Unit: c.unit, What: what}
 	}
-	lost := map[uint16]bool{} // in the end: a new session learns all that has happened
-	for _, w := range t.Withdrawals {
-		lost[w.BU] = w.Lost
-	}
-	for bu, gone := range lost {
-		if gone && c.onUnitGone != nil {
-			c.onUnitGone(core.Builder, int(bu))
+	if c.onUnit != nil {
+		for bu, back := range returnedByBU(t.Withdrawals) {
+			c.onUnit(core.Builder, int(bu), back)
 		}
-	}
-	for ru, back := range rejoinedByRU(t.Absences) {
-		if !back && c.onUnitGone != nil {
-			c.onUnitGone(core.Readout, int(ru))
+		for ru, back := range rejoinedByRU(t.Absences) {
+			c.onUnit(core.Readout, int(ru), back)
 		}
 	}
 	select {
@@ -233,6 +227,18 @@ func (c *RUClient) applyNotices(m *tagnetv1.Notices) error {
 		return c.Err()
 	}
 	return nil
+}
+
+// returnedByBU tells of each builder unit in a list of withdrawals that was lost whether it has returned (true) or is
+// lost (false) in the end: a new session learns all that has happened.
+func returnedByBU(all []core.Withdrawal) map[uint16]bool {
+	returned := map[uint16]bool{}
+	for _, w := range all {
+		if w.Lost || w.Returned {
+			returned[w.BU] = w.Returned
+		}
+	}
+	return returned
 }
 
 // rejoinedByRU tells of each readout unit in a list of absences whether it has rejoined (true) or is gone (false) in

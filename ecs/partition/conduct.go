@@ -254,8 +254,7 @@ func (c *conductor) watch(run *nodes.Run) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	ctx, cancel := context.WithCancel(c.ctx)
-	back := &readmitter{conductor: c, run: run, lastTries: map[string]time.Time{},
-		nextStarts: map[string]time.Time{}, pauses: map[string]time.Duration{}}
+	back := &readmitter{conductor: c, run: run, readmissions: map[string]readmission{}}
 	defer back.awaitAttempt()
 	defer cancel()
 	for {

@@ -23,8 +23,7 @@
 //
 // # What it does not promise
 //
-// A node with a builder unit that was lost in a run takes part again only after the next configure: its MEPs went to
-// other builder units. A node that holds a readout unit or the decision unit alone is readmitted to the run (see
-// readmitter). A readout unit cannot be excluded from a run, since no event would be whole: the run ends, and the next
-// may begin without it.
+// A node that was lost in a run is readmitted to it only when its process was started again and has joined the cluster
+// (see readmitter). A readout unit cannot be excluded from a run, since no event would be whole: the run ends, and the
+// next may begin without it.
 package partition

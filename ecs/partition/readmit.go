@@ -12,11 +12,16 @@ import (
 // readmitter takes nodes that were lost in a run, and have joined the cluster again, back into the run, one at a time.
 type readmitter struct {
 	*conductor
-	run         *nodes.Run
-	lastTries   map[string]time.Time     // last attempt, by node
-	nextStarts  map[string]time.Time     // when the process of a node is to be started anew
-	pauses      map[string]time.Duration // before the last start of a node's process
-	attemptDone chan struct{}            // closed when the attempt under way is over; nil: there is none
+	run          *nodes.Run
+	readmissions map[string]readmission // by node
+	attemptDone  chan struct{}          // closed when the attempt under way is over; nil: there is none
+}
+
+// readmission is how far a lost node is on its way back.
+type readmission struct {
+	lastTry   time.Time     // last attempt to take it into the run
+	nextStart time.Time     // when its process is to be started anew; zero: not planned
+	pause     time.Duration // before the last start of its process
 }
 
 // readmitRetryDelay is the pause after a failed attempt with a node. A process that has just been killed may still be
@@ -25,6 +30,10 @@ const readmitRetryDelay = 2 * time.Second
 
 // readmitNext begins an attempt with the next node that is due, unless one is under way. ctx ends with the run.
 func (c *readmitter) readmitNext(ctx context.Context, now time.Time) {
+	if c.runner.Status().State != fsm.Running {
+		return
+	}
+	c.restart(now)
 	if c.attemptDone != nil {
 		select {
 		case <-c.attemptDone:
@@ -33,17 +42,15 @@ func (c *readmitter) readmitNext(ctx context.Context, now time.Time) {
 			return
 		}
 	}
-	if c.runner.Status().State != fsm.Running {
-		return
-	}
-	c.restart(now)
 	members := c.cfg.Members.ByName()
 	for _, name := range c.run.Names() {
 		m, there := members[name]
-		if !there || c.run.MayReadmit(name) != nil || now.Sub(c.lastTries[name]) < readmitRetryDelay {
+		back := c.readmissions[name]
+		if !there || c.run.MayReadmit(name) != nil || now.Sub(back.lastTry) < readmitRetryDelay {
 			continue
 		}
-		c.lastTries[name] = now
+		back.lastTry = now
+		c.readmissions[name] = back
 		pending := make(chan struct{})
 		c.attemptDone = pending
 		c.wg.Go(func() {
@@ -61,14 +68,16 @@ func (c *readmitter) restart(now time.Time) {
 		if c.run.MayReadmit(name) != nil || !c.records.checks.hasEnded(name) {
 			continue
 		}
-		switch next, planned := c.nextStarts[name]; {
-		case !planned:
-			c.pauses[name] = min(max(firstRestartPause, 2*c.pauses[name]), maxRestartPause)
-			c.nextStarts[name] = now.Add(c.pauses[name])
-		case !now.Before(next):
-			delete(c.nextStarts, name)
+		back := c.readmissions[name]
+		switch {
+		case back.nextStart.IsZero():
+			back.pause = min(max(firstRestartPause, 2*back.pause), maxRestartPause)
+			back.nextStart = now.Add(back.pause)
+		case !now.Before(back.nextStart):
+			back.nextStart = time.Time{}
 			c.records.checks.spawn([]string{name})
 		}
+		c.readmissions[name] = back
 	}
 }
 

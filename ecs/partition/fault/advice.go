@@ -103,7 +103,8 @@ func (a *account) whoRestarts(name string) string {
 // restartClause says whether the control or a person starts the process of a node again: a sentence after a blank.
 func (a *account) restartClause(name string) string {
 	if a.core.spawnsNodes {
-		return " " + strings.ToUpper(a.whoRestarts(name)[:1]) + a.whoRestarts(name)[1:] + "."
+		clause := a.whoRestarts(name)
+		return " " + strings.ToUpper(clause[:1]) + clause[1:] + "."
 	}
 	return " Start its process again" + a.core.nodes[name].onHost(" on ") + "."
 }

@@ -25,7 +25,7 @@ type units struct{ run *Run }
 // handleLoss takes a lost node's units out of the schedule. If the scheduler fails to do so, that is a fault which ends
 // the run.
 func (u *units) handleLoss(x fault.Fault) {
-	loss, err := u.run.excludeLost(x.Component)
+	reissued, err := u.run.excludeLost(x.Component)
 	if err != nil {
 		u.run.faults.observe(fault.Observation{Kind: fault.ReportedByPeer, Fault: fault.Fault{
 			Component: x.Component,
@@ -35,12 +35,7 @@ func (u *units) handleLoss(x fault.Fault) {
 		}})
 		return
 	}
-	loss.Fault = x
-	for _, y := range u.run.Losses() {
-		if y.Component == x.Component {
-			loss.Advice = y.Advice
-		}
-	}
+	loss := u.describeLoss(x, reissued)
 	u.run.log.Warn(loss.String())
 	if u.run.opts.OnLost != nil {
 		u.run.opts.OnLost(loss)
@@ -50,9 +45,9 @@ func (u *units) handleLoss(x fault.Fault) {
 // A Loss is the loss of a node that the run goes on without, and what it costs.
 type Loss struct {
 	fault.Fault
-	MEPsReissued int    // MEPs of its builder unit that others build
-	Sources      string // of its readout unit, for people; empty: it has none
-	FromMEP      uint64 // from there on the fragments of these sources may be missing
+	MEPsReissued int            // MEPs of its builder unit that others build
+	Sources      string         // of its readout unit, for people; empty: it has none
+	Gone         *tagnetv1.Gone // since when its readout unit is gone; nil: it has none, or the scheduler did not answer
 }
 
 // String tells the loss in sentences: what is lost and why, what it costs, what to do.
@@ -62,8 +57,11 @@ func (l Loss) String() string {
 		text += fmt.Sprintf(" Other builder units build %d MEPs of its builder unit.", l.MEPsReissued)
 	}
 	if l.Sources != "" {
-		text += fmt.Sprintf(" Events lack its fragments (%s) from MEP %d on, and some of the MEPs before.", l.Sources,
-			l.FromMEP)
+		text += fmt.Sprintf(" Events lack its fragments (%s)", l.Sources)
+		if l.Gone != nil {
+			text += fmt.Sprintf(" from MEP %d on, and some of the MEPs before", l.Gone.GetFromMep())
+		}
+		text += "."
 	}
 	if l.Advice != "" {
 		text += " " + l.Advice
@@ -71,47 +69,41 @@ func (l Loss) String() string {
 	return text
 }
 
+// describeLoss says what a loss costs, once the scheduler knows of it.
+func (u *units) describeLoss(x fault.Fault, reissued int) Loss {
+	l := Loss{Fault: x, MEPsReissued: reissued}
+	for _, known := range u.run.Losses() {
+		if known.Component == x.Component {
+			l.Advice = known.Advice
+		}
+	}
+	division := u.run.cfg.Division()
+	for _, m := range u.run.View().GetMembers() {
+		if ru := int(m.GetRuIndex()); m.GetName() == x.Component && m.GetReadout() && ru < division.Units() {
+			first := division.FirstSource(ru)
+			l.Sources = plural.NamedRange("source", uint64(first), uint64(first+division.SourceCount(ru)-1))
+			l.Gone, _ = u.lastGone(x.Component) // the loss is told without it
+		}
+	}
+	return l
+}
+
 // excludeLost has the scheduler take out the units of a node. The readout unit comes first: the MEPs of the builder
 // unit, which are issued again, then come after its absence.
-func (u *units) excludeLost(node string) (l Loss, err error) {
+func (u *units) excludeLost(node string) (reissued int, err error) {
 	for _, m := range u.run.View().GetMembers() {
 		if m.GetName() != node {
 			continue
 		}
 		if m.GetReadout() {
 			err = u.run.current().ExcludeRU(node)
-			l.Sources, l.FromMEP = u.sourcesOf(int(m.GetRuIndex())), u.goneFrom(node)
 		}
 		if m.GetBuilder() {
 			n, lost := u.run.current().LoseBU(node)
-			l.MEPsReissued, err = n, errors.Join(err, lost)
+			reissued, err = n, errors.Join(err, lost)
 		}
 	}
-	return l, err
-}
-
-// sourcesOf names the sources of a readout unit.
-func (u *units) sourcesOf(ru int) string {
-	d := u.run.cfg.Division()
-	if ru >= d.Units() || d.SourceCount(ru) == 0 {
-		return ""
-	}
-	first := uint64(d.FirstSource(ru))
-	return plural.NamedRange("source", first, first+uint64(d.SourceCount(ru))-1)
-}
-
-// goneFrom is the MEP from which on a readout unit is gone, by the scheduler; 0 if that does not answer.
-func (u *units) goneFrom(node string) (mep uint64) {
-	st, err := u.run.current().Stats()
-	if err != nil {
-		return 0
-	}
-	for _, r := range st.GetRus() {
-		if gone := r.GetGone(); r.GetName() == node && len(gone) > 0 {
-			mep = gone[len(gone)-1].GetFromMep()
-		}
-	}
-	return mep
+	return reissued, err
 }
 
 // Exclude takes a node's builder unit out of the schedule; a readout unit of the same node goes on sending.
@@ -237,7 +229,7 @@ const confirmEndTimeout = 5 * time.Second
 // Readmission takes a lost node into the present run again. Its process is a new one, or the old one that was cut off
 // and is taken to Offline first:
 //
-//	it answers ─► load, configure: it dials all others, which accept it once they have finished with its former process
+//	it answers ─► load, configure: it dials all others, which accept it once they have finished with the former one
 //	no other node reports a lost link to it ─► fault.Core forgets the loss
 //	start: it attaches; the scheduler has its readout unit take part from a certain cycle and MEP on, and gives its
 //	builder unit MEPs again
@@ -408,14 +400,23 @@ func (m *member) awaitLink(ctx context.Context, other string) error {
 
 // lastAbsence is the last part of the run for which a readmitted node's readout unit was gone.
 func (u *units) lastAbsence(node string) (*tagnetv1.Gone, error) {
+	gone, err := u.lastGone(node)
+	if err == nil && !gone.GetBack() {
+		return nil, fmt.Errorf("the scheduler does not say that %s is back", node)
+	}
+	return gone, err
+}
+
+// lastGone is the last part of the run for which a node's readout unit was gone.
+func (u *units) lastGone(node string) (*tagnetv1.Gone, error) {
 	st, err := u.run.current().Stats()
 	if err != nil {
 		return nil, err
 	}
-	for _, u := range st.GetRus() {
-		if n := len(u.GetGone()); u.GetName() == node && n > 0 && u.GetGone()[n-1].GetBack() {
-			return u.GetGone()[n-1], nil
+	for _, ru := range st.GetRus() {
+		if n := len(ru.GetGone()); ru.GetName() == node && n > 0 {
+			return ru.GetGone()[n-1], nil
 		}
 	}
-	return nil, fmt.Errorf("the scheduler does not say that %s is back", node)
+	return nil, fmt.Errorf("the scheduler does not say when the readout unit of %s was gone", node)
 }
