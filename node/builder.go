@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -126,23 +127,28 @@ func (c *builder) absenceHandler() func([]core.Absence) {
 		seen += len(all)
 		c.absencesSeen = max(c.absencesSeen, seen)
 		c.mu.Unlock()
-		for _, a := range all[applied:] {
-			if err := c.applyAbsence(a); err != nil {
+		all = all[applied:]
+		for i, a := range all {
+			isLast := !slices.ContainsFunc(all[i+1:], func(later core.Absence) bool { return later.RU == a.RU })
+			if err := c.applyAbsence(a, isLast); err != nil {
 				c.reportFault("builder unit", err)
 			}
 		}
 	}
 }
 
-// applyAbsence applies one absence.
-func (c *builder) applyAbsence(a core.Absence) error {
+// applyAbsence applies one absence. A unit that comes into a run learns all absences before: of a readout unit whose
+// last one this is not, the link is that of the process which is back.
+func (c *builder) applyAbsence(a core.Absence, isLast bool) error {
 	ru := int(a.RU)
 	c.losses.note(a, c.node.readoutName(ru))
 	if a.Rejoined {
 		c.losses.setUnitOver(c.ruRanks[ru], core.Readout, false)
 		return c.unit.Load().MarkRUBack(ru, a.FirstMEP)
 	}
-	c.dropLink(core.Readout, c.ruRanks[ru])
+	if isLast {
+		c.dropLink(core.Readout, c.ruRanks[ru])
+	}
 	if err := c.unit.Load().MarkRUGone(ru); err != nil {
 		return err
 	}
