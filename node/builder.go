@@ -147,7 +147,7 @@ func (c *builder) applyAbsence(a core.Absence, isLast bool) error {
 		return c.unit.Load().MarkRUBack(ru, a.FirstMEP)
 	}
 	if isLast {
-		c.dropLink(core.Readout, c.ruRanks[ru])
+		c.dropLink(c.ruRanks[ru])
 	}
 	if err := c.unit.Load().MarkRUGone(ru); err != nil {
 		return err

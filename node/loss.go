@@ -138,24 +138,22 @@ func (b *base) handleUnitNews(role core.Role, unit int, back bool) {
 	if role == core.Readout {
 		ranks = b.ruRanks
 	}
-	switch {
-	case unit >= len(ranks):
-	case !back:
-		b.dropLink(role, ranks[unit])
-	case role == core.Builder || !b.self.GetBuilder(): // else the builder unit here follows it
-		b.losses.setUnitOver(ranks[unit], role, false)
+	if unit >= len(ranks) {
+		return
+	}
+	if !back {
+		b.dropLink(ranks[unit])
+	}
+	if role == core.Builder || !b.self.GetBuilder() { // else the builder unit here says when it has revoked its windows
+		b.losses.setUnitOver(ranks[unit], role, !back)
 	}
 }
 
 // dropLink ends the link to a unit that the scheduler reports as lost, so that the writes under way to it end now,
 // before the link times out.
-func (b *base) dropLink(role core.Role, rank int) {
-	if rank == int(b.self.GetRank()) || !b.isExpendable(rank) {
-		return
-	}
-	b.endpoint.DropLink(rank, errUnitLost)
-	if role == core.Builder || !b.self.GetBuilder() { // else the builder unit here says when it has revoked its windows
-		b.losses.setUnitOver(rank, role, true)
+func (b *base) dropLink(rank int) {
+	if rank != int(b.self.GetRank()) && b.isExpendable(rank) {
+		b.endpoint.DropLink(rank, errUnitLost)
 	}
 }
 
