@@ -274,21 +274,24 @@ func (c *NodeSet) awaitAnswers(ctx context.Context) error {
 
 // awaitAnswer asks until the node answers, or one side refuses the other's term or certificate.
 func (m *member) awaitAnswer(ctx context.Context) error {
-	return poll(ctx, retryInterval, func() (bool, error) {
-		rep, err := m.client.Report(ctx, &nodev1.ReportRequest{Term: m.term})
-		if err == nil {
-			m.storeReport(rep)
-			return true, nil
-		}
-		if fenced := tagnet.AsFencedError(err); fenced != nil {
-			return true, m.unreachableError(" refuses this control: " + fenced.Error())
-		}
-		if why := certificateRefusal(err); why != nil {
-			return true, m.unreachableError(": " + why.Error())
-		}
-		words := status.Convert(err).Message()
-		return false, m.unreachableError(" does not answer: " + cmp.Or(certs.ExplainUnanswered(words), words))
-	})
+	return poll(ctx, retryInterval, func() (bool, error) { return m.tryAnswer(ctx) })
+}
+
+// tryAnswer asks a node once; final says that asking again changes nothing.
+func (m *member) tryAnswer(ctx context.Context) (final bool, why error) {
+	rep, err := m.client.Report(ctx, &nodev1.ReportRequest{Term: m.term})
+	if err == nil {
+		m.storeReport(rep)
+		return true, nil
+	}
+	if fenced := tagnet.AsFencedError(err); fenced != nil {
+		return true, m.unreachableError(" refuses this control: " + fenced.Error())
+	}
+	if why := certificateRefusal(err); why != nil {
+		return true, m.unreachableError(": " + why.Error())
+	}
+	words := status.Convert(err).Message()
+	return false, m.unreachableError(" does not answer: " + cmp.Or(certs.ExplainUnanswered(words), words))
 }
 
 func (m *member) unreachableError(why string) error {
