@@ -13,8 +13,9 @@ import (
 // wordLimits are how many words documents have at most, by the folder or file that a name begins with. What comes later
 // replaces text. Who needs more raises a number here, and says why in the same commit.
 var wordLimits = map[string]int{
-	"README.md":    1400,
-	"docs/":        125_000,
+	"README.md": 1400,
+	// 128,500 since a run outlives its processes (42): takeover, passing over, seats, push, registers, triggers.
+	"docs/":        128_500,
 	"docs/tour.md": 2500,
 }
 
