@@ -232,6 +232,13 @@ soak: build ## run after run while things break, and what was built is there (do
 	cd checks/soak && go build -o ../../bin/soak .
 	bin/soak -for $(SOAK) -bin bin/ringlet $(SOAK_ARGS)
 
+# About half an hour; as root with hosts, too. ROWS has words that a row must have, with commas: ROWS='hosts, kill'.
+ROWS ?=
+.PHONY: check-faults
+check-faults: build ## a table: each fault at each kind of process, how long the others stood still, what is missing, when all was whole again (docs/soak.md)
+	cd checks/soak && go build -o ../../bin/soak .
+	bin/soak -faults -rows "$(ROWS)" -bin bin/ringlet $(SOAK_ARGS)
+
 # As root it also sends recorded datagrams again.
 TIME         ?= 30m
 HOSTILE_ARGS ?=

@@ -21,7 +21,7 @@ var budgets = map[string]int{
 	"checks/e2e":               20,
 	"checks/manifests":         20,
 	"checks/screens":           20,
-	"checks/soak":              3850,
+	"checks/soak":              4850,
 	"clients/frontend":         1120,
 	"cmd/ringlet":              4270,
 	"convert":                  250,

@@ -132,6 +132,9 @@ func (c *cluster) network() (err error) {
 	if c.bed, err = testbed.New(spec); err != nil {
 		return err
 	}
+	if !c.env.Filter {
+		return nil
+	}
 	return c.bed.WithDetours(slowQueueRate)
 }
 
@@ -294,9 +297,7 @@ func (c *cluster) dump() {
 	var all sync.WaitGroup
 	for _, p := range c.processByName {
 		all.Go(func() {
-			p.mu.Lock()
-			p.noRestart = true
-			p.mu.Unlock()
+			p.setRestart(false)
 			p.dump()
 		})
 	}

@@ -83,10 +83,19 @@ func (s *faultInjector) end(ctx context.Context, f fault) error {
 }
 
 func (s *faultInjector) applyNetRules() error {
-	if s.c.bed == nil {
+	switch {
+	case s.c.bed == nil:
 		return nil
+	case s.c.env.Filter:
+		return s.c.bed.SetFilter(netRules(s.netFaults, testbed.Detour))
 	}
-	return s.c.bed.SetFilter(netRules(s.netFaults, testbed.Detour))
+	for host := range s.c.hosts { // without a filter there are cuts alone
+		plugged := !slices.ContainsFunc(s.netFaults, func(f fault) bool { return cmp.Or(f.Node, controlName) == host })
+		if err := s.c.bed.SetCable(host, plugged); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // killAll kills all nodes and the control at the same moment.

@@ -22,8 +22,9 @@ const readTimeout = 2 * time.Minute
 type runReading struct {
 	foundEvents    uint64 // events in the files, each counted once
 	problems       []string
-	withoutVerdict int // manifests without a verdict
-	recoveredLines int // lines of output of recover
+	missing        uint64 // fragments that lack in these events, and that the verdict names
+	withoutVerdict int    // manifests without a verdict
+	recoveredLines int    // lines of output of recover
 }
 
 // readRun closes the segments of killed processes, and reads the output of a run: each directory by `ringlet verify`,
@@ -47,6 +48,7 @@ func (c *cluster) readRun(ctx context.Context, run uint32, dirs []string) (out r
 		}
 		if v := c.verify(ctx, path, add); v != nil {
 			judgeFiles(v, add)
+			out.missing += v.MissingFragments
 			if !v.Concluded {
 				out.withoutVerdict++
 			}
@@ -170,7 +172,13 @@ type figures struct {
 	Recorded  struct {
 		Events uint64 `json:"events"`
 	} `json:"recorded"`
-	Losses    []lossEntry `json:"losses"`
+	Losses  []lossEntry `json:"losses"`
+	Verdict string      `json:"verdict"`
+	End     string      `json:"end_cause"`
+	Lacking []struct {
+		Node    string             `json:"node"`
+		Outages []recording.Outage `json:"gone"`
+	} `json:"lacking"`
 	Decisions *struct {
 		First   uint64 `json:"first"`
 		Decided uint64 `json:"decided"`

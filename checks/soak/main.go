@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -47,6 +46,8 @@ type flags struct {
 	memory              uint64
 	attack              string
 	maxFailures         int
+	faults              bool
+	rows                string
 }
 
 func parse() (f flags) {
@@ -75,6 +76,9 @@ func parse() (f flags) {
 		f.attack = name
 		return nil
 	})
+	flag.BoolVar(&f.faults, "faults", false,
+		"make the table of faults: each fault at each kind of process, and what became of the run")
+	flag.StringVar(&f.rows, "rows", "", "with -faults: only rows with all these words, separated by commas")
 	flag.Var(decimal.Flag[int]{To: &f.maxFailures}, "failures", "give up after so many failures")
 	flag.Parse()
 	return f
@@ -106,9 +110,12 @@ func run(ctx context.Context) int {
 		tally: newTally(f.seed, where),
 	}
 	fmt.Printf("soak: seed %d, %s, in %s\n", f.seed, where, dir.path)
-	if f.hostile {
+	switch {
+	case f.hostile:
 		err = s.runHostile(ctx)
-	} else {
+	case f.faults:
+		err = s.runFaults(ctx)
+	default:
 		err = s.runAll(ctx)
 	}
 	s.tally.write(os.Stdout)
@@ -130,7 +137,7 @@ func run(ctx context.Context) int {
 // detectEnv returns what this machine can do, and a description of it.
 func detectEnv(f flags) (env, string) {
 	env := env{Short: f.shortRuns, Chain: f.chainDecisions > 0, Pauses: f.pauses &&
-		f.chainDecisions == 0, Hostile: f.hostile}
+		f.chainDecisions == 0, Hostile: f.hostile, Faults: f.faults}
 	if env.Hostile {
 		return env, "strangers, processes on loopback"
 	}
@@ -153,9 +160,14 @@ func detectEnv(f flags) (env, string) {
 	}
 	env.Mounts = true
 	// If the network cannot have faults, a soak still has all the others.
-	if err := cmp.Or(testbed.CheckPossible(), testbed.CheckFilter()); err != nil {
+	if err := testbed.CheckPossible(); err != nil {
 		return env, fmt.Sprintf("processes on loopback: NO FAULTS OF THE NETWORK: %v", err)
 	}
 	env.Network = true
-	return env, fmt.Sprintf("%d hosts and the control's on a switch", nodeCount)
+	where := fmt.Sprintf("%d hosts and the control's on a switch", nodeCount)
+	if err := testbed.CheckFilter(); err != nil {
+		return env, fmt.Sprintf("%s, NO FAULTS OF PACKETS: %v", where, err)
+	}
+	env.Filter = true
+	return env, where
 }

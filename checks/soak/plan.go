@@ -13,12 +13,14 @@ const nodeCount = 5
 
 // env is what the machine and the flags allow. A plan depends on it: repeat a run with the same env.
 type env struct {
-	Network bool   // hosts are network namespaces: links can be cut
+	Network bool   // hosts are network namespaces: their cables can be pulled
+	Filter  bool   // the switch between them can drop and delay packets
 	Mounts  bool   // each host has its own files, and disks can be filled
 	Short   bool   // runs are short, for a check of a minute
 	Chain   bool   // the plan of the chain
 	Pauses  bool   // the plan of the pauses
 	Hostile bool   // one hostile run
+	Faults  bool   // the table of faults
 	Python  string // interpreter for a user's filters; empty: there is none
 }
 
@@ -164,9 +166,9 @@ func (f fault) mustBeTolerated() bool {
 
 // faultWeights are the relative frequencies of the kinds.
 var faultWeights = []struct {
-	kind                     kind
-	weight                   int
-	network, mount, decision bool // needs a network, mounts, a decision unit
+	kind                             kind
+	weight                           int
+	network, filter, mount, decision bool // needs a network, a filter in it, mounts, a decision unit
 }{
 	{kind: killBuilder, weight: 8}, {kind: killReadout, weight: 4}, {kind: killScheduler, weight: 3},
 	{kind: killControl, weight: 5}, {kind: killEverybody, weight: 1},
@@ -178,10 +180,10 @@ var faultWeights = []struct {
 	{kind: killDecision, weight: 8, decision: true}, {kind: stopDecision, weight: 6, decision: true},
 	{kind: termDecision, weight: 2, decision: true},
 	{kind: cut, weight: 4, network: true},
-	{kind: cutIn, weight: 3, network: true}, {kind: cutOut, weight: 3, network: true},
-	{kind: cutPair, weight: 4, network: true}, {kind: cutControl, weight: 2, network: true},
-	{kind: loss, weight: 4, network: true}, {kind: reorder, weight: 4, network: true},
-	{kind: shrink, weight: 3, network: true}, {kind: reset, weight: 4, network: true},
+	{kind: cutIn, weight: 3, filter: true}, {kind: cutOut, weight: 3, filter: true},
+	{kind: cutPair, weight: 4, filter: true}, {kind: cutControl, weight: 2, network: true},
+	{kind: loss, weight: 4, filter: true}, {kind: reorder, weight: 4, filter: true},
+	{kind: shrink, weight: 3, filter: true}, {kind: reset, weight: 4, filter: true},
 	{kind: diskFull, weight: 4, mount: true},
 }
 
@@ -205,7 +207,7 @@ func (d *dice) kinds(env env, s unitLayout, index int) []kind {
 	}
 	var all []kind
 	for _, w := range faultWeights {
-		if w.network && !env.Network || w.mount && !env.Mounts || w.decision && s.decision == "" {
+		if w.network && !env.Network || w.filter && !env.Filter || w.mount && !env.Mounts || w.decision && s.decision == "" {
 			continue
 		}
 		all = append(all, slices.Repeat([]kind{w.kind}, w.weight)...)

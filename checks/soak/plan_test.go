@@ -11,7 +11,7 @@ import (
 	"ringlet/testkit/cases"
 )
 
-var everything = env{Network: true, Mounts: true}
+var everything = env{Network: true, Filter: true, Mounts: true}
 
 // drawn are runs of several seeds.
 func drawn(env env, visit func(seed uint64, r plannedRun)) {
@@ -70,7 +70,7 @@ func TestPlansAreTaken(t *testing.T) {
 
 // TestEveryKindIsPlanned where it can be made, and no other.
 func TestEveryKindIsPlanned(t *testing.T) {
-	for _, env := range []env{{}, {Mounts: true}, everything} {
+	for _, env := range []env{{}, {Mounts: true}, {Network: true}, everything} {
 		seen := map[kind]int{}
 		drawn(env, func(_ uint64, r plannedRun) {
 			for _, f := range r.Faults {
@@ -84,7 +84,7 @@ func TestEveryKindIsPlanned(t *testing.T) {
 			}
 		})
 		for _, w := range faultWeights {
-			possible := (!w.network || env.Network) && (!w.mount || env.Mounts)
+			possible := (!w.network || env.Network) && (!w.filter || env.Filter) && (!w.mount || env.Mounts)
 			if (seen[w.kind] > 0) != possible {
 				t.Errorf("%+v: %s is drawn %d times, and is possible: %v", env, w.kind, seen[w.kind], possible)
 			}

@@ -134,6 +134,13 @@ func (p *process) isStopped() bool {
 	return p.stopped
 }
 
+// setRestart says whether it is started again when it ends.
+func (p *process) setRestart(restart bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.noRestart = !restart
+}
+
 // exited is a channel that is closed when the current life ends; it is closed already if there is none.
 func (p *process) exited() <-chan struct{} {
 	p.mu.Lock()

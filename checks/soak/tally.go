@@ -30,6 +30,7 @@ type tally struct {
 	RefusedCommands          int           // exclude and include that the control has refused
 	Order                    decisionOrder // decisions of all runs
 	Attacks                  *attackTally  // nil: no hostile run
+	Rows                     int           // of the table of faults
 	Failures                 []failure
 }
 
@@ -80,9 +81,10 @@ func (t *tally) write(w io.Writer) {
 		fmt.Fprintf(w, "%-11s "+format+"\n", append([]any{name}, args...)...)
 	}
 	line("soak", "seed %d, %v, %s", t.Seed, time.Since(t.Began).Round(time.Second), t.Surroundings)
-	if t.Attacks != nil {
+	switch {
+	case t.Attacks != nil:
 		t.Attacks.write(line)
-	} else {
+	case t.Rows == 0:
 		t.figures(line)
 	}
 	for _, f := range t.Failures {

@@ -98,12 +98,21 @@ func (b *Bed) Disturb(d Disturbance) error {
 	host, _ := hostIndex(d.Host)
 	switch d.Action {
 	case actCut:
-		return b.ip(b.switchNS, "link set dev "+d.Host+" down")
+		return b.SetCable(d.Host, false)
 	case actSlow:
 		return b.setLimit(host, d.Rate, tcChange)
 	default:
-		return errors.Join(b.setLimit(host, b.spec.rate(host), tcChange), b.ip(b.switchNS, "link set dev "+d.Host+" up"))
+		return errors.Join(b.setLimit(host, b.spec.rate(host), tcChange), b.SetCable(d.Host, true))
 	}
+}
+
+// SetCable pulls the cable of a host, or of the host of the control, or plugs it in. It needs no filter.
+func (b *Bed) SetCable(host string, plugged bool) error {
+	state := "down"
+	if plugged {
+		state = "up"
+	}
+	return b.ip(b.switchNS, fmt.Sprintf("link set dev %s %s", host, state))
 }
 
 // DisturbanceResult is the outcome of a disturbance.
