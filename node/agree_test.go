@@ -342,6 +342,8 @@ func (c scheduler) Next(ctx context.Context) (tagnet.Tokens, error) {
 
 func (c scheduler) ReportReach(tagcore.Reach) error { return nil }
 
+func (c scheduler) ReportStop(uint64) error { return nil }
+
 func (c scheduler) ConfirmExclusion(exclusion uint64) error {
 	c.sys.mu.Lock()
 	defer c.sys.mu.Unlock()

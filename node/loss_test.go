@@ -49,10 +49,15 @@ var disciplines = map[string]func(*config.Config){
 	},
 	"shift, no barrier": func(c *config.Config) { c.PhaseEnd = "none" },
 	"free":              func(c *config.Config) { c.Discipline = "free" },
-	"pull":              func(c *config.Config) { c.Discipline = "pull" },
-	"shift, local":      func(c *config.Config) { c.Transport = "auto" },
-	"tagring, local":    func(c *config.Config) { c.Discipline, c.Transport = "tagring", "auto" },
-	"tagring":           func(c *config.Config) { c.Discipline = "tagring" },
+	"push":              func(c *config.Config) { c.Discipline = "push" },
+	"announced, push": func(c *config.Config) {
+		c.Discipline = "push"
+		withoutPreGranted(c)
+	},
+	"pull":           func(c *config.Config) { c.Discipline = "pull" },
+	"shift, local":   func(c *config.Config) { c.Transport = "auto" },
+	"tagring, local": func(c *config.Config) { c.Discipline, c.Transport = "tagring", "auto" },
+	"tagring":        func(c *config.Config) { c.Discipline = "tagring" },
 	"tagring, no bypass": func(c *config.Config) {
 		c.Discipline = "tagring-wait"
 	},

@@ -228,6 +228,7 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 		Loose:              !c.DisciplineKind().Phases,
 		TagRing:            c.DisciplineKind().Tags,
 		BypassBusyRUs:      c.DisciplineKind().Bypass,
+		Push:               c.DisciplineKind().Push,
 		Live:               c.HasLiveSources(),
 		CompleteEventsOnly: c.EventsComplete(),
 	}

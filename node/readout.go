@@ -156,6 +156,7 @@ func (c *readout) unitConfig(src source.Source, client *tagnet.RUClient, bar *ba
 			RUs:           c.cfg.RUs,
 			Transfers:     c.openTransfers(c.ru),
 			Streams:       c.cfg.Division().SourceCount(c.ru),
+			Push:          c.cfg.DisciplineKind().Push,
 			PhaseTime:     length,
 			UnheldPhases:  !c.cfg.Phased(),
 			TimelineSteps: keptTimelineSteps,

@@ -62,6 +62,8 @@ type CoreConfig struct {
 	Rejoin core.Absence
 	// Rejection says which parts may be freed because their events were rejected.
 	Rejection RejectionPolicy
+	// Push: tokens come before their MEPs are read, and the unit steps MEPsRead.
+	Push bool
 	// PhaseTime is the length of a phase, if phases end by time. UnheldPhases: neither time nor barrier holds a phase.
 	PhaseTime    time.Duration
 	UnheldPhases bool
@@ -85,6 +87,7 @@ type Input struct {
 	Grant     placing.Grant
 	PreGrants *placing.PreGrants
 	Tag       core.Tag
+	MEP       uint64
 	First     uint64 // event
 	Events    uint64
 	Cookie    uint64
@@ -101,6 +104,7 @@ type InputKind uint8
 // Kinds of Input.
 const (
 	TokensCame      InputKind = iota // Tokens
+	MEPsRead                         // MEP: with push, the MEPs below are read
 	TokensOver                       // no more tokens will come
 	Announced                        // the dispatcher has announced the last tokens
 	GrantCame                        // BU, Grant
@@ -146,6 +150,7 @@ const (
 	ChangeMembers                      // Absence, Members: of the barrier from Absence.FirstCycle on
 	ReportTriggered                    // Number: MEPs below have tokens
 	ForwardTag                         // Tag: this unit has finished with it
+	ReportStop                         // Number: the unit has assigned no MEP from it on, and waits for the end of the run
 	ConfirmExclusion                   // BU, Number: among all exclusions, Count: among those of the builder unit
 	Drained                            // no token to serve and no write without outcome are left
 	Refuse                             // Err: the input had no effect
@@ -193,6 +198,9 @@ func (c *Core) Step(in *Input, out []Action) []Action {
 	switch in.Kind {
 	case TokensCame:
 		c.fail(c.addTokens(in.Tokens))
+	case MEPsRead:
+		c.fail(c.transfers.credits.markRead(in.MEP))
+		c.reportTriggered()
 	case TokensOver:
 		c.tokensOver = true
 	case Announced:
@@ -292,9 +300,18 @@ func (c *Core) addTokens(t *tagnet.Tokens) error {
 			return err
 		}
 	}
+	if c.transfers.credits != nil {
+		stopped, err := c.transfers.credits.follow(t.State, t.EndKnown, t.EndMEP)
+		if err != nil {
+			return err
+		}
+		if stopped {
+			c.do(Action{Kind: ReportStop, Number: c.transfers.credits.assignedBelow()})
+		}
+	}
 	if t.Len() > 0 {
 		c.announcing = true
-		c.do(Action{Kind: ReportTriggered, Number: c.transfers.tokensBelow})
+		c.reportTriggered()
 	}
 	for i := range t.Tags {
 		if err := c.addTag(&t.Tags[i]); err != nil {
@@ -302,6 +319,15 @@ func (c *Core) addTokens(t *tagnet.Tokens) error {
 		}
 	}
 	return nil
+}
+
+// reportTriggered returns the action ReportTriggered: of the MEPs that have tokens, and with push are assigned.
+func (c *Core) reportTriggered() {
+	below := c.transfers.tokensBelow
+	if c.transfers.credits != nil {
+		below = c.transfers.credits.assignedBelow()
+	}
+	c.do(Action{Kind: ReportTriggered, Number: below})
 }
 
 // requestWindow returns the action that requests the window of a transfer that has begun: Announce for this transfer,

@@ -22,6 +22,7 @@ type Discipline struct {
 	Phases           bool // a unit sends in phases, which a barrier or time ends, and nodes have seats
 	Tags             bool // tags pass from readout unit to readout unit
 	Bypass           bool // a busy readout unit passes tags on unserved
+	Push             bool // readout units assign MEPs by number as they read them: tokens are credits
 	Pull             bool // builder units request MEPs and their parts
 	AllowsPreGranted bool // windows may be granted for all MEPs: neither a MEP's size nor a request decides what is sent
 	MaxRUs           int  // 0: no limit
@@ -35,6 +36,14 @@ var Disciplines = []Discipline{
 		Kind: registry.Kind{Name: "shift",
 			Help: "a linear shift in phases, one sender to a builder unit at a time"},
 		Phases:           true,
+		AllowsPreGranted: true,
+		order:            orderShift,
+	},
+	{
+		Kind: registry.Kind{Name: "push",
+			Help: "the same shift, but the readout units assign MEPs to builder units by number, as they read them"},
+		Phases:           true,
+		Push:             true,
 		AllowsPreGranted: true,
 		order:            orderShift,
 	},
@@ -70,6 +79,9 @@ var Disciplines = []Discipline{
 func (d Discipline) Open(c DisciplineConfig) *Transfers {
 	t := newTransfers(c.BUs, c.SlotsPerBU)
 	t.grantsOnRequest, t.usesPreGrants = d.Pull, c.PreGranted
+	if d.Push {
+		t.credits = &credits{t: t, limit: core.NoMEP}
+	}
 	t.setMaxCycles(c.RoundCycles)
 	t.order = d.order(c, t)
 	t.visits = t.order.Visits()

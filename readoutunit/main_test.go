@@ -21,6 +21,11 @@ func newShift(ru int, seats Seats, bus, slots int, fence bool) *Transfers {
 	return openKind("shift", DisciplineConfig{RU: ru, Seats: seats, BUs: bus, SlotsPerBU: slots, FencePhases: fence})
 }
 
+func newPush(ru, rus, bus, slots int) *Transfers {
+	return openKind("push", DisciplineConfig{RU: ru, Seats: SeatsInOrder(rus, bus), BUs: bus, SlotsPerBU: slots,
+		FencePhases: true})
+}
+
 func newFree(bus, slots int) *Transfers {
 	return openKind("free", DisciplineConfig{BUs: bus, SlotsPerBU: slots})
 }

@@ -22,6 +22,7 @@ import (
 // the buffers is free: it reports once for each fill, and each report costs a message. It ends with the input, or when
 // the scheduler has drained the run.
 func (u *Unit) runReader() error {
+	var actions []Action
 	buffers := u.cfg.Retention
 	least := max(1, buffers.Len()/8)
 	var up core.Update
@@ -44,6 +45,11 @@ func (u *Unit) runReader() error {
 			u.mu.Unlock()
 			u.mfpsRead.Add(uint64(run.Blocks * u.cfg.Streams))
 			up.ReadBelow, up.Events = run.MEP+uint64(run.Blocks), up.Events+run.Events
+			if u.cfg.Push {
+				if actions, err = u.request(&Input{Kind: MEPsRead, MEP: up.ReadBelow}, actions); err != nil {
+					return err
+				}
+			}
 		}
 		if up.InputEnded = ended != nil; up.InputEnded && !u.endsProperly(ended) {
 			return fmt.Errorf("reading the source: %w", ended)
@@ -85,21 +91,26 @@ func (u *Unit) runDispatcher() error {
 		if u.live != nil {
 			u.applyCuts(&t)
 		}
-		if actions, err = u.takeTokens(&t, actions); err != nil {
+		if actions, err = u.request(&Input{Kind: TokensCame, Tokens: &t}, actions); err != nil {
+			return err
+		}
+		if err := u.notify(&Input{Kind: Announced}); err != nil {
 			return err
 		}
 	}
 }
 
-// takeTokens passes tokens to the core, and requests the windows that they need.
-func (u *Unit) takeTokens(t *tagnet.Tokens, actions []Action) (_ []Action, err error) {
+// request passes an input to the core, and requests the windows that follow from it.
+func (u *Unit) request(in *Input, actions []Action) (_ []Action, err error) {
 	u.mu.Lock()
-	actions, err = u.step(&Input{Kind: TokensCame, Tokens: t}, actions)
+	actions, err = u.step(in, actions)
 	u.changed.Broadcast()
 	u.mu.Unlock()
 	if err != nil {
 		return actions, err
 	}
+	u.announceMu.Lock()
+	defer u.announceMu.Unlock()
 	for i := range actions {
 		if a := &actions[i]; a.Kind == Announce {
 			err = u.announce(a)
@@ -110,7 +121,7 @@ func (u *Unit) takeTokens(t *tagnet.Tokens, actions []Action) (_ []Action, err e
 			return actions, err
 		}
 	}
-	return actions, u.notify(&Input{Kind: Announced})
+	return actions, nil
 }
 
 // announce sends one builder unit the sizes for one token, in as many messages as needed.
@@ -220,11 +231,12 @@ func (u *Unit) finishBarrier() error {
 // tolerates their loss: by then the control or the links have decided whether they are lost.
 const maxBarrierTimeouts = 6
 
-// retryBarrier calls wait again after a time-out if the run may go on without the late readout units.
+// retryBarrier calls wait again after a time-out if the run may go on without the late readout units; with push without
+// limit, since a late unit may wait for its input: the loss of its link ends the wait.
 func (u *Unit) retryBarrier(wait func() error) (err error) {
-	for range maxBarrierTimeouts {
+	for n := 0; n < maxBarrierTimeouts || u.cfg.Push; n++ {
 		var late *barrier.TimeoutError
-		if err = wait(); !u.cfg.ToleratesReadoutLoss || !errors.As(err, &late) {
+		if err = wait(); !u.cfg.ToleratesReadoutLoss && !u.cfg.Push || !errors.As(err, &late) {
 			break
 		}
 	}

@@ -325,7 +325,7 @@ func (l *loop) turn(t testing.TB) {
 		l.mep++
 	}
 	var err error
-	if l.actions, err = l.u.takeTokens(&l.batch, l.actions); err != nil {
+	if l.actions, err = l.u.request(&Input{Kind: TokensCame, Tokens: &l.batch}, l.actions); err != nil {
 		t.Fatal(err)
 	}
 	for {

@@ -24,6 +24,7 @@ type Transfers struct {
 	grantsOnRequest bool
 	usesPreGrants   bool            // each window is granted once, for all MEPs; else for each MEP
 	onWindowless    func(*Transfer) // called for every transfer that begins without a window; may be nil
+	credits         *credits        // with push; else nil
 
 	// The places of the cycles that have come and are not over, in order. Places are numbered from the start of the run;
 	// the first one kept has the number firstPlace.
@@ -89,6 +90,7 @@ type Stage uint8
 // Stages of a transfer.
 const (
 	stageEmpty     Stage = iota // no token at this place
+	stageCredit                 // the token has come before its MEP was read
 	stageAnnounced              // the token has come, but no window
 	stageGranted                // the builder unit has granted a window
 	stageSent                   // the write is queued
@@ -97,7 +99,7 @@ const (
 )
 
 func (s Stage) String() string {
-	return [...]string{"empty", "announced", "granted", "sent", "left", "done"}[s]
+	return [...]string{"empty", "credit", "announced", "granted", "sent", "left", "done"}[s]
 }
 
 func newTransfers(bus, slots int) *Transfers {
@@ -145,6 +147,9 @@ func (e *notUnderWayError) Error() string {
 // cycle comes.
 func (s *Transfers) beginAt(cycle, mep uint64) {
 	s.nextCycle, s.firstPlace, s.firstMEP = cycle, cycle*uint64(s.placesPerCycle), mep
+	if s.credits != nil {
+		s.credits.readBelow, s.credits.firstUnused = mep, s.firstPlace
+	}
 	s.rounds.start = s.firstPlace
 }
 
@@ -185,6 +190,9 @@ func (s *Transfers) AddCycle(b *core.Batch, i int) error {
 	}
 	s.tokens, s.tokensBelow = tokens, below
 	s.nextCycle++
+	if s.credits != nil {
+		return s.credits.assign()
+	}
 	return s.order.Note(CycleCame, first)
 }
 
@@ -197,14 +205,25 @@ func (s *Transfers) begin(t *Transfer, token *core.Token, n uint64) {
 		}
 	}
 	t.MEP, t.Slot, t.BU, t.Attempt = token.MEP, token.Slot, token.BU, token.Attempt
-	t.Stage = stageAnnounced
-	if ref := b.preGranted[token.Slot]; ref.Gen != 0 {
-		t.Stage, t.window = stageGranted, window{ref, anyLength}
-	}
+	t.Stage = stageCredit
 	s.openCount++
 	b.latestPlaces[token.Slot] = n + 1
 	if s.nextCycle < b.validFromCycle {
 		s.withdrawTransfer(t)
+	}
+	if s.credits == nil {
+		use(s, t)
+	}
+}
+
+// use has a transfer request its window, now that its token has come and its MEP is read.
+func use(s *Transfers, t *Transfer) {
+	if t.Stage != stageCredit {
+		return
+	}
+	t.Stage = stageAnnounced
+	if ref := s.builders[t.BU].preGranted[t.Slot]; ref.Gen != 0 {
+		t.Stage, t.window = stageGranted, window{ref, anyLength}
 	}
 	if t.Stage == stageAnnounced && s.onWindowless != nil {
 		s.onWindowless(t)
@@ -514,7 +533,7 @@ func (s *Transfers) withdrawAll(bu int) {
 func (s *Transfers) withdrawTransfer(t *Transfer) {
 	b := &s.builders[t.BU]
 	switch t.Stage {
-	case stageAnnounced, stageGranted:
+	case stageCredit, stageAnnounced, stageGranted:
 		t.Stage = stageDone
 		s.openCount--
 		s.WithdrawnTokens++
@@ -570,16 +589,16 @@ func (s *Transfers) setMaxCycles(most int) { s.rounds.maxCycles = max(1, most) }
 func (s *Transfers) progress() (phase, phases int) { return s.rounds.phase, len(s.visits) }
 
 // hasRound reports whether there is a round to serve.
-func (s *Transfers) hasRound() bool { return s.rounds.start < s.nextPlace() }
+func (s *Transfers) hasRound() bool { return s.rounds.start < s.credits.placesReady(s.nextPlace()) }
 
 // cyclesAhead is how many cycles this unit could serve in the next round, if the other units have them too.
 func (s *Transfers) cyclesAhead() int {
 	r, places := &s.rounds, uint64(s.placesPerCycle)
 	next := r.start + uint64(r.cycles)*places
-	if next >= s.nextPlace() {
+	if next >= s.credits.placesReady(s.nextPlace()) {
 		return 0
 	}
-	n := min(r.maxCycles, int((s.nextPlace()-next)/places))
+	n := min(r.maxCycles, int((s.credits.placesReady(s.nextPlace())-next)/places))
 	for _, bound := range r.bounds {
 		switch nextCycle := next / places; {
 		case bound == nextCycle:

@@ -53,6 +53,9 @@ type Scheduler interface {
 	// ReportReach reports how far live data reach, in a run in which the scheduler decides the events of a MEP; it does
 	// not wait.
 	ReportReach(tagcore.Reach) error
+	// ReportStop reports that the unit has assigned no MEP from mep on, and that it must be told the end of the run. It
+	// does not wait.
+	ReportStop(mep uint64) error
 	// Next waits for tokens; io.EOF: none will follow.
 	Next(ctx context.Context) (tagnet.Tokens, error)
 	// ConfirmExclusion reports that nothing of an exclusion is under way here any more, by its place among all in
@@ -77,8 +80,8 @@ type Config struct {
 	// io.EOF: the scheduler wants no more tags. It is called by one goroutine at a time, and must not wait. Nil in other
 	// disciplines.
 	ForwardTag func(t *tagcore.Tag) error
-	// OnTriggered is called when MEPs below that number have tokens, so that their events are triggered. Only the
-	// dispatcher calls it. It must not wait. Nil: ignored.
+	// OnTriggered is called when MEPs below that number have tokens, so that their events are triggered. It must not wait.
+	// Nil: ignored.
 	OnTriggered func(below uint64)
 	// Fail is called at most once, when the unit cannot go on. It must not call Close.
 	Fail func(error)
@@ -98,7 +101,7 @@ type Unit struct {
 	source source.BatchSource
 	live   *source.Live // the source if it is live; else nil
 
-	// owned by the dispatcher: scratch
+	announceMu   sync.Mutex // taken without mu; guards the scratch below
 	announcement placing.Announce
 	message      []byte
 
@@ -191,6 +194,8 @@ func (u *Unit) step(in *Input, out []Action) (rest []Action, err error) {
 				err = wrong
 				u.failLocked(err)
 			}
+		case ReportStop:
+			_ = u.cfg.Scheduler.ReportStop(a.Number) // the owner of the stream learns of an error
 		case ConfirmExclusion:
 			u.confirmExclusion(&a)
 		case Drained:

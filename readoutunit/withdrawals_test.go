@@ -41,6 +41,7 @@ func TestExclusionsKeepTheAccounts(t *testing.T) {
 			s.setMaxCycles(3)
 			return s
 		},
+		"push": func() *Transfers { return newPush(1, 2, bus, slots) },
 		"free": func() *Transfers { return newFree(bus, slots) },
 		"pull": func() *Transfers { return newPulled(bus, slots) },
 	}
@@ -58,8 +59,8 @@ func TestExclusionsKeepTheAccounts(t *testing.T) {
 				}
 				t.Repeat(map[string]func(*rapid.T){
 					"cycle": m.newCycle, "grant": m.grant, "step": m.step, "complete": m.complete, "exclude": m.exclude,
-					"include": m.include,
-					"lose":    m.lose, "": m.check,
+					"include": m.include, "read": m.read,
+					"lose": m.lose, "": m.check,
 				})
 			})
 		})
@@ -103,6 +104,9 @@ func (m *exclusionModel) grant(t *rapid.T) {
 	slices.SortFunc(keys, func(a, b [2]uint64) int { return slices.Compare(a[:], b[:]) })
 	k := rapid.SampledFrom(keys).Draw(t, "token")
 	tk := m.ungranted[k]
+	if x := m.o.latestIn(int(k[0]), uint32(k[1])); x != nil && x.Stage == stageCredit {
+		t.Skip("it is not announced")
+	}
 	delete(m.ungranted, k)
 	g := placing.Grant{
 		Slot:    tk.Slot,
@@ -117,11 +121,24 @@ func (m *exclusionModel) grant(t *rapid.T) {
 	}
 }
 
+// read lets the unit read, if tokens come before.
+func (m *exclusionModel) read(t *rapid.T) {
+	if m.o.credits == nil {
+		t.Skip("all is read")
+	}
+	if err := m.o.credits.markRead(m.o.credits.readBelow + rapid.Uint64Range(0, 4).Draw(t, "more")); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // step does the unit's next action.
 func (m *exclusionModel) step(t *rapid.T) {
 	switch action, n := m.o.Next(); action {
 	case Send:
 		x := m.o.TransferAt(n)
+		if c := m.o.credits; c != nil && x.MEP >= c.readBelow {
+			t.Fatalf("sends %+v, and has read only to %d", x, c.readBelow)
+		}
 		if x.Stage != stageGranted || m.excluded[x.BU] || m.o.isLost(int(x.BU)) {
 			t.Fatalf("sends %+v to builder unit %d, which is out", x, x.BU)
 		}

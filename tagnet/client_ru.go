@@ -27,6 +27,9 @@ type Tokens struct {
 	Cuts     []core.Cut     // events of further MEPs, in a live run
 	CutsOver bool           // no further cut will be made
 	Absences []core.Absence // readout units that have gone or rejoined; they concern cycles of this batch, too
+
+	EndKnown bool   // in a run in which readout units assign MEPs: it ends before EndMEP
+	EndMEP   uint64 // with EndKnown: tokens of MEPs from it on are void
 }
 
 // RUClient is a readout unit's end of the token stream. It resumes a stream that breaks: Next continues with the next
@@ -55,6 +58,7 @@ type RUClient struct {
 		mu                  sync.Mutex // guards the rest
 		update              core.Update
 		reach               *core.Reach // replaced, never changed
+		stop                *uint64     // set once
 		returned            outbox[core.Tag]
 		confirmedExclusions []uint64 // few, so all are sent on each stream
 		confirmedSent       int      // how many were sent on the present stream
@@ -118,6 +122,16 @@ func (c *RUClient) ReportReach(r core.Reach) error {
 	return c.Err()
 }
 
+// ReportStop reports that the unit has assigned no MEP from mep on, and waits for the end of the run; otherwise it is
+// like Update. Call it once.
+func (c *RUClient) ReportStop(mep uint64) error {
+	c.latest.mu.Lock()
+	c.latest.stop = &mep
+	c.latest.mu.Unlock()
+	notify(c.wake)
+	return c.Err()
+}
+
 // ReturnTag returns a tag that has come round the ring to the scheduler. The client sends tags in the order of the
 // calls; each counts once. ReturnTag does not block. The error is that of Update.
 func (c *RUClient) ReturnTag(t *core.Tag) error {
@@ -175,6 +189,7 @@ func (c *RUClient) openingMessage(scope *tagnetv1.Scope) *tagnetv1.RUUpdate {
 		Events: l.update.Events,
 		End:    l.update.InputEnded,
 		Reach:  reachMessage(l.reach),
+		Stop:   l.stop,
 		Had:    c.position(),
 	}
 }
@@ -196,6 +211,7 @@ func (c *RUClient) updateMessage() *tagnetv1.RUUpdate {
 		Events: l.update.Events,
 		End:    l.update.InputEnded,
 		Reach:  reachMessage(l.reach),
+		Stop:   l.stop,
 	}
 	var tags []core.Tag
 	m.ReturnedFirst, tags = l.returned.claim(nil, math.MaxInt)
@@ -302,6 +318,8 @@ func tokensOf(m *tagnetv1.Notices) Tokens {
 			Slots:          m.GetSlots(),
 		},
 		Released: m.GetReleased(),
+		EndKnown: m.End != nil,
+		EndMEP:   m.GetEnd(),
 	}
 	if n := len(t.Slots); t.PlacesPerCycle > 0 && len(t.MEPs) == t.PlacesPerCycle && n > t.PlacesPerCycle &&
 		n%t.PlacesPerCycle == 0 {

@@ -208,6 +208,9 @@ func (r *reader) forReadout(news []core.Notice) *tagnetv1.Notices {
 		Places:     uint32(end.PlacesPerCycle),
 		CutsOver:   end.CutsOver,
 	}
+	if end.EndKnown {
+		m.End = &end.EndMEP
+	}
 	if r.heldUpChanges != end.HeldUpChanges {
 		r.heldUpChanges, m.HeldUp = end.HeldUpChanges, &tagnetv1.HeldUp{Meps: end.HeldUp}
 	}

@@ -113,6 +113,7 @@ func (s *Server) decodeUpdate(st *stream, m *tagnetv1.RUUpdate) (core.Input, err
 		Stream:        st.number,
 		Update:        core.Update{ReadBelow: m.GetRead(), Events: m.GetEvents(), InputEnded: m.GetEnd()},
 		Reach:         decodeReach(m.GetReach()),
+		Stop:          m.Stop,
 		Returned:      returned,
 		ReturnedFirst: m.GetReturnedFirst(),
 		Confirmed:     m.GetSettled(),

@@ -241,6 +241,7 @@ func (c *Config) Complete() error {
 	d.resolveRules()
 	d.resolveSlots()
 	d.resolvePull()
+	d.resolvePush()
 	d.resolveOverload()
 	d.checkOperation()
 	d.checkDecisions()

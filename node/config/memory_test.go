@@ -133,7 +133,7 @@ func TestComposeRefusesSettings(t *testing.T) {
 		"packing=":        `packing: "" is not a whole number`,
 		"debug.drop=0.7":  "debug.drop: 0.7 is not between 0 and 0.5",
 		"members=n0,n0":   "members: two nodes are called n0",
-		"discipline=shit": `discipline: "shit" is not one of shift, tagring, tagring-wait, pull, free`,
+		"discipline=shit": `discipline: "shit" is not one of shift, push, tagring, tagring-wait, pull, free`,
 		"slot-size=1kB":   "more than a slot of 1000",
 	} {
 		if _, err := Compose("", nil, []string{setting}); err == nil || !strings.Contains(err.Error(), says) {

@@ -116,7 +116,7 @@ func (c *draft) resolveSlots() {
 	}
 	switch {
 	case c.Debug.LookAhead != 0:
-	case l != nil || c.DisciplineKind().Pull: // a builder unit gets as many as it asks for
+	case l != nil || c.DisciplineKind().Pull || c.DisciplineKind().Push: // a builder unit gets as many as it asks for
 		c.Debug.LookAhead = c.Slots
 	default:
 		c.Debug.LookAhead = min(c.Slots, max(minLookAhead, c.Slots/2, 2*c.phaseMEPs()))

@@ -162,6 +162,7 @@ func New(s *sim.Sim, c *Config, m HostModel) (*World, error) {
 		Packing:       c.Packing,
 		TagRing:       d.Tags,
 		BypassBusyRUs: d.Bypass,
+		Push:          d.Push,
 	}
 	for i, on := range c.RUs {
 		cfg.RUs = append(cfg.RUs, "ru"+strconv.Itoa(i))

@@ -86,6 +86,10 @@ func (c *Allocator) Resume() error {
 // no more; the Allocator cuts and issues what they have, and the end of their input is the end of the run.
 func (c *Allocator) Drain(end uint64) {
 	c.draining, c.paused = true, false
+	if c.cfg.Push && c.started {
+		c.push.drainEnd = end
+		return
+	}
 	if end == 0 && c.cutter != nil && c.started {
 		return
 	}
@@ -146,7 +150,11 @@ func (c *Allocator) firstCycleIncomplete() bool {
 
 // newMEPs is the number of MEPs that could be issued for the first time.
 func (c *Allocator) newMEPs() uint64 {
-	if to := min(c.readWatermark, c.endMEP); to > c.nextMEP && !c.absencesUnacked() {
+	to := min(c.readWatermark, c.endMEP)
+	if c.cfg.Push {
+		to = c.creditEnd()
+	}
+	if to > c.nextMEP && !c.absencesUnacked() {
 		return to - c.nextMEP
 	}
 	return 0
@@ -189,6 +197,7 @@ func saturate(v uint64) int { return int(min(v, math.MaxInt)) }
 // The caller passes a Batch that it has emptied with Reset(core.NextCycle(), core.PlacesPerCycle()), or that still
 // holds the cycles issued just before.
 func (c *Allocator) Issue(out *Batch) int {
+	c.findEnd()
 	tokens := 0
 	targets, avail, reason := c.plan()
 	for reason == NotWaiting {
@@ -196,12 +205,19 @@ func (c *Allocator) Issue(out *Batch) int {
 		c.advanceReleased()
 		targets, avail, reason = c.plan()
 	}
+	if c.cfg.Push && reason > WaitForEnd && c.readWatermark <= c.released {
+		reason = WaitForInput // all slots are announced, and no MEP has come for them
+	}
 	// A wait is counted when it begins, so that the figure does not depend on how often the caller calls Issue.
 	if reason != c.waitReason || tokens > 0 {
 		c.counters.WaitsFor[reason]++
 		c.waitReason = reason
 	}
-	c.depths.ready.set(c.newMEPs())
+	ready := c.newMEPs()
+	if c.cfg.Push {
+		ready = max(c.readWatermark, c.nextMEP) - c.nextMEP
+	}
+	c.depths.ready.set(ready)
 	c.depths.window.set(c.nextMEP - c.released)
 	return tokens
 }
@@ -315,6 +331,9 @@ func (c *Allocator) issueCycle(out *Batch, n int) int {
 // issueRoundRobin gives n tokens to the builder units from nextPlace on.
 func (c *Allocator) issueRoundRobin(out *Batch, at int, index uint32, n int) {
 	place := c.nextPlace
+	if c.cfg.Push {
+		place = 0 // so MEPs ascend within a cycle, and units that number them need no cursor
+	}
 	for remaining := n; remaining > 0; place++ {
 		if place == c.placesPerCycle {
 			place = 0

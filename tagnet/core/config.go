@@ -68,6 +68,10 @@ type Config struct {
 	// times.
 	BypassBusyRUs bool
 
+	// Push: readout units assign MEPs to builder units by number, round robin, as they read them. A token is then a
+	// credit, a free slot, and is issued before its MEP is read: see push.
+	Push bool
+
 	// Live: readout units report how far their live data reach, and the scheduler decides which events a MEP has: at most
 	// Packing.
 	Live bool
@@ -126,7 +130,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Window == 0 {
 		c.Window = min(maxWindow, max(1024, 4*len(c.BUs)*c.Slots))
 	}
-	if c.NoSlotPolicy == Skip {
+	if c.NoSlotPolicy == Skip || c.Push { // with Push the watermark must not pass over a MEP that is not read
 		c.Window = min(maxWindow, max(c.Window, (c.LookAhead+1)*len(c.BUs)))
 	}
 	c.Window = 1 << bits.Len(uint(c.Window-1))
@@ -164,6 +168,10 @@ func (c Config) check() error {
 	}
 	if n := len(c.RUs); c.TagRing && n > MaxTagRingRUs {
 		return fmt.Errorf("a ring of %d readout units, at most %d can pass tags to one another", n, MaxTagRingRUs)
+	}
+	if c.Push && (c.Live || c.Loose || c.TagRing || c.NoSlotPolicy != Wait || !c.Rules.isPlain()) {
+		return errors.New("readout units can assign MEPs by number only in full cycles, with plain round robin, and " +
+			"where each knows the events of a MEP")
 	}
 	if c.FirstMEP == NoMEP {
 		return errors.New("the first MEP has the number that marks the end of the run")

@@ -154,6 +154,7 @@ func (c *Core) Step(now int64, in Input) Answer {
 func (c *Core) Ready(now int64) *Ready {
 	c.begin(now)
 	c.alloc.cutMEPs()
+	c.alloc.findEnd()
 	c.batch.Reset(c.alloc.nextCycle, c.alloc.placesPerCycle)
 	if !c.firstCycleWaits() && !c.alloc.worthBatching() {
 		c.alloc.Issue(&c.batch)
@@ -254,6 +255,7 @@ type Report struct {
 	Stream        uint64
 	Update        Update   // a unit that rejoined counts events from its rejoin on
 	Reach         *Reach   // nil: not reported
+	Stop          *uint64  // nil: not reported; see Allocator.applyStop
 	Returned      []Tag    // tags that have come round; the unit repeats them until they are acknowledged
 	ReturnedFirst uint64   // number of the first of them in the session, from 0
 	Confirmed     []uint64 // exclusions, numbered from 0, of which the unit has nothing under way any more
@@ -268,7 +270,12 @@ func (in Report) step(c *Core) (a Answer) {
 	update := in.Update
 	update.ReadBelow = max(update.ReadBelow, c.set.View.FirstMEP, s.firstMEP)
 	update.Events += s.eventsBefore
+	read := c.alloc.readWatermark
 	err := c.alloc.ApplyUpdate(in.Unit, update)
+	c.stampRead(read)
+	if in.Stop != nil && (err == nil || errors.Is(err, EndMismatch)) {
+		err = errors.Join(err, c.alloc.applyStop(in.Unit, *in.Stop))
+	}
 	if err == nil && in.Reach != nil {
 		err = c.alloc.applyReach(in.Unit, *in.Reach)
 	}
@@ -343,9 +350,15 @@ func (in Outcomes) step(c *Core) (a Answer) {
 			Events:  ElementAt(m.Events, i),
 			Outcome: Outcome(ElementAt(m.Outcomes, i)),
 		}
+		c.alloc.learnShortMEP(&f)
+		early := c.alloc.cfg.Push && f.MEP >= c.alloc.readWatermark // whole before its readout units have reported it
 		err := c.alloc.ApplyFeedback(in.Unit, f)
 		if err == nil || errors.Is(err, WrongEvents) {
-			c.recordCompletion(in.Unit, f, c.now-int64(ElementAt(m.HeldUs, i))*1000, &run)
+			at := c.now - int64(ElementAt(m.HeldUs, i))*1000
+			if issued := c.issuedAt(in.Unit, f.Slot); c.alloc.cfg.Push && (early || at < *issued) {
+				*issued = at
+			}
+			c.recordCompletion(in.Unit, f, at, &run)
 		}
 		if err != nil {
 			c.ready.Remarks = append(c.ready.Remarks, err)

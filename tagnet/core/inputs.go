@@ -12,10 +12,13 @@ type inputs struct {
 	readWatermark uint64 // all included RUs hold every MEP below
 	inputEnded    bool   // no included RU will get beyond readWatermark
 	endMEP        uint64 // first MEP that is not issued, even if it is read
+	push          pushEnd
 }
 
 type ruState struct {
 	Update
+	hasStopped bool   // with Push: it waits for the end, and has assigned the MEPs below stopMEP
+	stopMEP    uint64 // with hasStopped
 	excluded   bool
 	exclusions uint64
 }
@@ -37,7 +40,12 @@ func newInputs(cfg Config) inputs {
 }
 
 // inputComplete tells that no MEP beyond those that were read will ever come.
-func (c *inputs) inputComplete() bool { return c.inputEnded || c.readWatermark >= c.endMEP }
+func (c *inputs) inputComplete() bool {
+	if c.cfg.Push {
+		return c.endMEP != NoMEP
+	}
+	return c.inputEnded || c.readWatermark >= c.endMEP
+}
 
 // ApplyUpdate sets the watermark of readout unit ru. It refuses an update that goes back, that moves after the unit's
 // end, or whose number of events does not fit, with an *inputError, counts it and changes nothing. EndMismatch alone is
@@ -94,7 +102,7 @@ func (c *inputs) checkEvents(ru int, u Update) error {
 					c.cfg.RUs[i])
 			}
 		}
-		c.shortMEP, c.shortMEPLacks = u.ReadBelow-1, lacks
+		c.setShortMEP(u.ReadBelow-1, lacks)
 		return nil
 	case c.shortMEP != u.ReadBelow-1 || c.shortMEPLacks != lacks:
 		return c.refuse(EventsMismatch, name, "MEP %d lacks %d events here, elsewhere MEP %d lacks %d",
@@ -132,7 +140,10 @@ func (c *inputs) updateReadWatermark() {
 	}
 	if !included {
 		// No unit is left to read: no MEPs will come beyond those that were issued.
-		c.readWatermark, c.inputEnded = c.nextMEP, true
+		c.inputEnded = true
+		if !c.cfg.Push {
+			c.readWatermark = c.nextMEP
+		}
 		return
 	}
 	// A unit that has ended at the lowest watermark ends the input: that watermark will not move.

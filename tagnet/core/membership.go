@@ -74,7 +74,7 @@ func (c *Allocator) includeRU(ru int) error {
 	if err := c.checkIncludeRU(); err != nil {
 		return err
 	}
-	s.excluded = false
+	s.excluded, s.hasStopped = false, false
 	s.Update = Update{ReadBelow: c.nextMEP, Events: (c.nextMEP - c.cfg.FirstMEP) * uint64(c.cfg.Packing)}
 	if c.cutter != nil {
 		s.Update.Events = c.cutter.eventsBelow(c.nextMEP)

@@ -33,6 +33,8 @@ type Notice struct {
 	HeldUp        []uint64
 	HeldUpChanges uint64 // how often HeldUp has changed since the beginning
 	CutsOver      bool   // no further cut will be made
+	EndKnown      bool   // with Config.Push: the run ends before EndMEP, and tokens from it on are void
+	EndMEP        uint64 // with EndKnown
 }
 
 // Limits of one notice, and of a message made of several. They keep a message below 32 KiB: the next larger buffer of
@@ -74,13 +76,16 @@ func (c *Core) publish(issued Batch, tags []Tag) {
 	if n.HeldUpChanges != a.heldUp.changes {
 		n.HeldUp, n.HeldUpChanges = slices.Clone(a.heldUp.meps), a.heldUp.changes
 	}
+	if n.EndKnown = a.push.endKnown; n.EndKnown {
+		n.EndMEP = a.endMEP
+	}
 	cuts := c.newCuts()
 	if a.cutter != nil {
 		n.CutsOver = a.cutter.cutsOver
 	}
 	idle, released := a.noCycleAwaited(), a.released-uint64(len(a.heldUp.meps))
 	if issued.Len() > 0 || len(n.Absences)+len(n.Withdrawals)+len(cuts) > 0 || n.State != c.mark.State ||
-		n.CutsOver != c.mark.CutsOver || released-c.releasedPublished >= c.releaseStep ||
+		n.CutsOver != c.mark.CutsOver || n.EndKnown != c.mark.EndKnown || released-c.releasedPublished >= c.releaseStep ||
 		idle && (!c.idle || released != c.releasedSeen) {
 		n.For |= ForReadouts
 		c.releasedPublished = released

@@ -28,6 +28,7 @@ func (c *Config) Request() *tagnetv1.BeginRequest {
 		Live:        c.Live,
 		Events:      c.MaxEvents,
 		Whole:       c.CompleteEventsOnly,
+		Push:        c.Push,
 	}
 }
 
@@ -74,6 +75,7 @@ func ConfigOf(m *tagnetv1.BeginRequest) (c Config, err error) {
 		Live:               m.GetLive(),
 		MaxEvents:          m.GetEvents(),
 		CompleteEventsOnly: m.GetWhole(),
+		Push:               m.GetPush(),
 	}
 	if err := c.check(); err != nil {
 		return c, err

@@ -120,7 +120,7 @@ func (r *scheduler) schedulerConfig() (c tagcore.Config, err error) {
 		c.MaxEvents, c.CompleteEventsOnly = r.cfg.Events, r.cfg.EventsComplete()
 	}
 	by := r.cfg.DisciplineKind()
-	c.Loose, c.TagRing, c.BypassBusyRUs = !by.Phases, by.Tags, by.Bypass
+	c.Loose, c.TagRing, c.BypassBusyRUs, c.Push = !by.Phases, by.Tags, by.Bypass, by.Push
 	for _, n := range r.set.nodes {
 		if n.firstEntry.GetReadout() {
 			c.RUs = append(c.RUs, n.name)

@@ -575,7 +575,10 @@ type RUUpdate struct {
 	// How far the unit has come; in the first message of a stream that resumes a session.
 	Had *Position `protobuf:"bytes,9,opt,name=had,proto3" json:"had,omitempty"`
 	// How far live data go; absent if the data are not live.
-	Reach         *Reach `protobuf:"bytes,10,opt,name=reach,proto3" json:"reach,omitempty"`
+	Reach *Reach `protobuf:"bytes,10,opt,name=reach,proto3" json:"reach,omitempty"`
+	// The unit has heard that the run ends, and has assigned no MEP from this number on: it waits for Notices.end. Only
+	// with BeginRequest.push.
+	Stop          *uint64 `protobuf:"fixed64,11,opt,name=stop,proto3,oneof" json:"stop,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -671,6 +674,13 @@ func (x *RUUpdate) GetReach() *Reach {
 		return x.Reach
 	}
 	return nil
+}
+
+func (x *RUUpdate) GetStop() uint64 {
+	if x != nil && x.Stop != nil {
+		return *x.Stop
+	}
+	return 0
 }
 
 // Reach is how far the live data of a readout unit go, in numbers of events.
@@ -796,7 +806,10 @@ type Notices struct {
 	// Entries of the unit that the scheduler has dealt with in the session, a cumulative acknowledgement: those of
 	// FeedbackBatch, or tags of RUUpdate.returned. Entries of feedback that did not match what had been issued are refused:
 	// they are counted in the registers by their reason, and change nothing.
-	Taken         uint64 `protobuf:"varint,16,opt,name=taken,proto3" json:"taken,omitempty"`
+	Taken uint64 `protobuf:"varint,16,opt,name=taken,proto3" json:"taken,omitempty"`
+	// The run ends before this MEP: tokens of MEPs from it on are void. Absent until the end is known; only with
+	// BeginRequest.push.
+	End           *uint64 `protobuf:"fixed64,17,opt,name=end,proto3,oneof" json:"end,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -932,6 +945,13 @@ func (x *Notices) GetNext() uint64 {
 func (x *Notices) GetTaken() uint64 {
 	if x != nil {
 		return x.Taken
+	}
+	return 0
+}
+
+func (x *Notices) GetEnd() uint64 {
+	if x != nil && x.End != nil {
+		return *x.End
 	}
 	return 0
 }
@@ -1600,7 +1620,9 @@ type BeginRequest struct {
 	Events uint64 `protobuf:"fixed64,18,opt,name=events,proto3" json:"events,omitempty"`
 	// Live events are cut only when every readout unit has them whole; one that has not is given a single event, so
 	// that it reports what it lacks.
-	Whole         bool `protobuf:"varint,19,opt,name=whole,proto3" json:"whole,omitempty"`
+	Whole bool `protobuf:"varint,19,opt,name=whole,proto3" json:"whole,omitempty"`
+	// Readout units assign MEPs by number: tokens come before their MEPs are read.
+	Push          bool `protobuf:"varint,20,opt,name=push,proto3" json:"push,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1764,6 +1786,13 @@ func (x *BeginRequest) GetEvents() uint64 {
 func (x *BeginRequest) GetWhole() bool {
 	if x != nil {
 		return x.Whole
+	}
+	return false
+}
+
+func (x *BeginRequest) GetPush() bool {
+	if x != nil {
+		return x.Push
 	}
 	return false
 }
@@ -2260,7 +2289,7 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x06holder\x18\a \x01(\tR\x06holder\"8\n" +
 	"\bPosition\x12\x12\n" +
 	"\x04term\x18\x06 \x01(\x06R\x04term\x12\x12\n" +
-	"\x04next\x18\a \x01(\x04R\x04nextJ\x04\b\x01\x10\x06\"\xba\x02\n" +
+	"\x04next\x18\a \x01(\x04R\x04nextJ\x04\b\x01\x10\x06\"\xdc\x02\n" +
 	"\bRUUpdate\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12\x12\n" +
 	"\x04read\x18\x02 \x01(\x06R\x04read\x12\x16\n" +
@@ -2271,13 +2300,15 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x0ereturned_first\x18\a \x01(\x04R\rreturnedFirst\x12-\n" +
 	"\x03had\x18\t \x01(\v2\x1b.ringlet.tagnet.v1.PositionR\x03had\x12.\n" +
 	"\x05reach\x18\n" +
-	" \x01(\v2\x18.ringlet.tagnet.v1.ReachR\x05reachJ\x04\b\b\x10\t\"o\n" +
+	" \x01(\v2\x18.ringlet.tagnet.v1.ReachR\x05reach\x12\x17\n" +
+	"\x04stop\x18\v \x01(\x06H\x00R\x04stop\x88\x01\x01B\a\n" +
+	"\x05_stopJ\x04\b\b\x10\t\"o\n" +
 	"\x05Reach\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\x06R\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\x06R\x02to\x12\x14\n" +
 	"\x05flush\x18\x03 \x01(\x06R\x05flush\x12\x18\n" +
 	"\aoverdue\x18\x04 \x01(\x06R\aoverdue\x12\x12\n" +
-	"\x04over\x18\x05 \x01(\bR\x04over\"\xab\x03\n" +
+	"\x04over\x18\x05 \x01(\bR\x04over\"\xca\x03\n" +
 	"\aNotices\x12\x1f\n" +
 	"\vfirst_cycle\x18\x01 \x01(\x06R\n" +
 	"firstCycle\x12\x1a\n" +
@@ -2294,7 +2325,9 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x06absent\x18\r \x03(\x06R\x06absent\x12\x12\n" +
 	"\x04term\x18\x0e \x01(\x06R\x04term\x12\x12\n" +
 	"\x04next\x18\x0f \x01(\x04R\x04next\x12\x14\n" +
-	"\x05taken\x18\x10 \x01(\x04R\x05takenJ\x04\b\n" +
+	"\x05taken\x18\x10 \x01(\x04R\x05taken\x12\x15\n" +
+	"\x03end\x18\x11 \x01(\x06H\x00R\x03end\x88\x01\x01B\x06\n" +
+	"\x04_endJ\x04\b\n" +
 	"\x10\v\"\x1c\n" +
 	"\x06HeldUp\x12\x12\n" +
 	"\x04meps\x18\x01 \x03(\x06R\x04meps\"\xa0\x02\n" +
@@ -2366,7 +2399,7 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x04_end\"]\n" +
 	"\x0fControlResponse\x12.\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x18.ringlet.tagnet.v1.StateR\x05state\x12\x1a\n" +
-	"\breissued\x18\x02 \x01(\x04R\breissued\"\xa7\x04\n" +
+	"\breissued\x18\x02 \x01(\x04R\breissued\"\xbb\x04\n" +
 	"\fBeginRequest\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12\x10\n" +
 	"\x03rus\x18\x02 \x03(\tR\x03rus\x12\x10\n" +
@@ -2388,7 +2421,8 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x11attach_timeout_ms\x18\x10 \x01(\rR\x0fattachTimeoutMs\x12\x12\n" +
 	"\x04live\x18\x11 \x01(\bR\x04live\x12\x16\n" +
 	"\x06events\x18\x12 \x01(\x06R\x06events\x12\x14\n" +
-	"\x05whole\x18\x13 \x01(\bR\x05whole\"Y\n" +
+	"\x05whole\x18\x13 \x01(\bR\x05whole\x12\x12\n" +
+	"\x04push\x18\x14 \x01(\bR\x04push\"Y\n" +
 	"\rBeginResponse\x12.\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x18.ringlet.tagnet.v1.StateR\x05state\x12\x18\n" +
 	"\aalready\x18\x02 \x01(\bR\aalready\"<\n" +
@@ -2569,6 +2603,8 @@ func file_ringlet_tagnet_v1_tagnet_proto_init() {
 		return
 	}
 	file_ringlet_tagnet_v1_registers_proto_init()
+	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[2].OneofWrappers = []any{}
+	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4].OneofWrappers = []any{}
 	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
