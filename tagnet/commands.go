@@ -27,6 +27,12 @@ func (ask commands) Drain(end uint64) error {
 	return err
 }
 
+// ClearRegisters begins the high-water marks anew for a user, whom the registers name.
+func (ask commands) ClearRegisters(user string) error {
+	_, err := ask(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_CLEAR_REGISTERS, User: user})
+	return err
+}
+
 // ExcludeBU gives a builder unit no more tokens, cuts its stream and returns how many of its MEPs are issued again. A
 // unit whose session had ended before is lost.
 func (ask commands) ExcludeBU(name string) (reissued int, err error) {

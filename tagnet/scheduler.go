@@ -18,6 +18,8 @@ type Scheduler interface {
 	IncludeRU(name string) error
 	// IncludeBU lets an excluded unit come back; until then the registers say that it is excluded.
 	IncludeBU(name string) error
+	// ClearRegisters begins the high-water marks in Stats anew.
+	ClearRegisters(user string) error
 	Stats() (core.Stats, error)
 	// Drained is closed when every issued MEP has its outcome and no other will be issued.
 	Drained() <-chan struct{}

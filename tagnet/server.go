@@ -235,7 +235,7 @@ func (s *Server) Drained() <-chan struct{} { return s.drained }
 
 // operate applies an operation of a control. The answer's error may be errUnknownUnit.
 func (s *Server) operate(m *tagnetv1.ControlRequest) core.Answer {
-	in, known := core.Command{Operation: m.GetOperation(), End: m.GetEnd()}, true
+	in, known := core.Command{Operation: m.GetOperation(), End: m.GetEnd(), User: m.GetUser()}, true
 	switch in.Operation {
 	case tagnetv1.ControlRequest_OPERATION_EXCLUDE_BU, tagnetv1.ControlRequest_OPERATION_INCLUDE_BU,
 		tagnetv1.ControlRequest_OPERATION_LOSE_BU:

@@ -16,7 +16,8 @@ import (
 type ctlCmd struct {
 	Words []string `arg:"" optional:"" name:"command" help:"Commands with their arguments, one after the other; help lists them. Without any: read them from the terminal, or from standard input."`
 	visitor
-	JSON bool `name:"json" help:"Print JSON, one object per line."`
+	Clear bool `name:"clear" help:"The argument clear of the command registers."`
+	JSON  bool `name:"json" help:"Print JSON, one object per line."`
 }
 
 // visitor are the flags that name a control and its user.
@@ -28,6 +29,9 @@ type visitor struct {
 
 // Run carries out commands of the run control.
 func (c *ctlCmd) Run(ctx context.Context, to streams) error {
+	if c.Clear {
+		c.Words = append(c.Words, "clear")
+	}
 	s, err := c.session(to, c.JSON)
 	if err != nil && ctl.IsHelp(c.Words) {
 		return ctl.HelpWithoutControl(to.out, to.err, err, c.Words)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 	"ringlet/testkit/must"
 )
 
@@ -28,6 +29,38 @@ func TestWhoTakesPart(t *testing.T) {
 		if !regexp.MustCompile(want).Match(out.Bytes()) {
 			t.Errorf("no line matches %q in\n%s", want, &out)
 		}
+	}
+}
+
+// Registers show marks, free slots over time, and what was counted since the clear.
+func TestRegisters(t *testing.T) {
+	var out bytes.Buffer
+	must.OK(t, writeRegisters(&out, &ecsv1.Snapshot{}))
+	must.OK(t, writeRegisters(&out, &ecsv1.Snapshot{
+		Run: 3,
+		Scheduler: &ecsv1.Scheduler{
+			State: "running", WaitingFor: "slots", Mode: "skip", Node: "n0",
+			Counters: map[string]uint64{"built": 9, "skips": 0},
+			Queues: []*ecsv1.Queue{{Name: "ready", Depth: &tagnetv1.Depth{Now: 1, Max: 7, Capacity: 8,
+				Crossed: []uint64{4, 3, 2, 1}, Usage: 0xF}}},
+			Groups:  []*ecsv1.Group{{Nodes: []string{"n1", "n2"}, Free: 2, Slots: 7}},
+			Refused: map[string]uint64{"term": 5},
+			Cleared: &ecsv1.Cleared{User: "alice", Counters: map[string]uint64{"built": 4}},
+		},
+		History: []*ecsv1.Sample{{Run: 2, FreeSlots: []uint64{5}}, {Run: 3, FreeSlots: []uint64{1}},
+			{Run: 3, FreeSlots: []uint64{7}}},
+	}))
+	for _, want := range []string{
+		`(?m)^there is no run`, `(?m)^state +running, waits for slots$`, `(?m)^mode +skip `, `(?m)^marks +cleared by alice `,
+		`(?m)^ready +1 +7 +8 +4 +3 +2 +1 +0 +0xf$`, `(?m)^n1 n2 +2 +7 +1 +▂█$`, `(?m)^built +9 +5$`,
+		`(?m)^sessions refused: term +5$`,
+	} {
+		if !regexp.MustCompile(want).Match(out.Bytes()) {
+			t.Errorf("nothing matches %q in\n%s", want, &out)
+		}
+	}
+	if bytes.Contains(out.Bytes(), []byte("skips")) {
+		t.Errorf("a counter of 0 is shown:\n%s", &out)
 	}
 }
 

@@ -154,8 +154,8 @@ func TestQuotedWordsAreSplitAsTheyWere(t *testing.T) {
 }
 
 func TestComplete(t *testing.T) {
-	const every = "load configure start stop exclude status sources plan wait watch logs runs show-run take-control " +
-		"release-control check scan sample audit help"
+	const every = "load configure start stop exclude status sources registers plan wait watch logs runs show-run " +
+		"take-control release-control check scan sample audit help"
 	for line, want := range map[string]string{
 		"sta":               "start status",
 		"exclude ":          "n0 n1 no-wait " + every,
@@ -168,7 +168,7 @@ func TestComplete(t *testing.T) {
 		"load pack":         "packing=",
 		"stop aban":         "abandon",
 		"help exc":          "exclude",
-		"start remark=x re": "release-control",
+		"start remark=x re": "registers release-control",
 		"start rem":         "remark=",
 		"nonsense":          "",
 	} {

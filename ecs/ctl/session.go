@@ -219,7 +219,18 @@ func (s *Session) performStep(ctx context.Context, vocab Vocabulary, st *step) e
 		return s.scan(ctx, st)
 	case doSample:
 		return s.sample(ctx, st)
+	case doRegisters:
+		if err := s.performRequest(ctx, st); err != nil || st.Args["clear"] != "true" {
+			return err
+		}
+		return s.sendCommand(ctx, &step{Command: &ecsv1.CommandDescription{Name: doClear}})
 	}
+	return s.performRequest(ctx, st)
+}
+
+// performRequest carries out a step that has one request and one answer.
+func (s *Session) performRequest(ctx context.Context, st *step) error {
+	name := st.Command.GetName()
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	msg, write, err := s.request(ctx, st)
@@ -247,6 +258,9 @@ func (s *Session) request(ctx context.Context, st *step) (msg proto.Message, wri
 	case doSources:
 		r, err := s.client.GetSnapshot(ctx, &ecsv1.GetSnapshotRequest{})
 		return r, func(w io.Writer) error { return writeSources(w, r) }, err
+	case doRegisters:
+		r, err := s.client.GetSnapshot(ctx, &ecsv1.GetSnapshotRequest{History: shownSamples})
+		return r, func(w io.Writer) error { return writeRegisters(w, r) }, err
 	case doRuns:
 		r, err := s.client.ListRuns(ctx, &ecsv1.ListRunsRequest{Limit: st.number("limit"), Before: st.number("before")})
 		return r, func(w io.Writer) error { return writeRuns(w, r) }, err

@@ -32,6 +32,7 @@ const momentEnd = "end"
 const (
 	doStatus         = "status"
 	doSources        = "sources"
+	doRegisters      = "registers"
 	doPlan           = "plan"
 	doRuns           = "runs"
 	doShowRun        = "show-run"
@@ -66,6 +67,10 @@ func withDefault(a *ecsv1.Argument, value string) *ecsv1.Argument {
 var localCommands = []*ecsv1.CommandDescription{
 	{Name: doStatus, Help: "Show the state of everything, who has control, and what may be done now."},
 	{Name: doSources, Help: "Show what each live source gives, and what is missing of it."},
+	{Name: doRegisters, Help: "Show the scheduler's registers: queues with their high-water marks, free slots, counters.",
+		Arguments: []*ecsv1.Argument{
+			newArgument("clear", typeBool, "Then begin the high-water marks anew; for operators."),
+		}},
 	{Name: doPlan, Help: "Say what each component would do if the command that follows were given now, or why it would " +
 		"be refused. Nothing is done."},
 	{Name: doWait, Help: "Wait for a time, for the end of the run, or for a state, with an upper bound.",

@@ -257,6 +257,14 @@ func (b *Builder) fillTotal(r *Reading, s *ecsv1.Snapshot, sums map[string]uint6
 		WaitingFor: reg.GetWaitingFor(),
 		Counters:   r.Scheduler.CountersByName(),
 		Node:       r.SchedulerNode,
+		Mode:       core.Policy(reg.GetPolicy() - 1).String(),
+		Queues:     queues(reg),
+		Groups:     groups(reg),
+		Refused:    reg.GetRefused(),
+	}
+	if c := reg.GetCleared(); c != nil {
+		s.Scheduler.Cleared = &ecsv1.Cleared{User: c.GetUser(), At: timestamppb.New(time.Unix(0, c.GetAtNs())),
+			Counters: r.Scheduler.ClearedByName()}
 	}
 	for i, u := range reg.GetBus() {
 		used := u.GetUsed()

@@ -37,6 +37,9 @@ func (h *history) add(s *ecsv1.Snapshot, resent float64) {
 		MepsInFlight:        t.GetMepsInFlight(),
 		ResentChunksPerS:    resent,
 	}
+	for _, g := range s.GetScheduler().GetGroups() {
+		sample.FreeSlots = append(sample.FreeSlots, g.GetFree())
+	}
 	if len(h.samples) < HistoryDepth {
 		h.samples = append(h.samples, sample)
 	} else {

@@ -23,6 +23,7 @@ import (
 const (
 	commandExclude = "exclude"
 	commandInclude = "include"
+	commandClear   = "clear-registers"
 )
 
 // commandDescription describes a command to clients, which build their menus and forms from it.
@@ -57,6 +58,7 @@ var commandDescriptions = map[string]commandDescription{
 	commandExclude: {help: "Take a node out: in a run its builder unit gets no more MEPs, outside of one it " +
 		"takes no part in the next run.", destructive: true, arguments: nodeArgument},
 	commandInclude: {help: "Take a node in again that was excluded.", arguments: nodeArgument},
+	commandClear:   {help: "Begin the high-water marks of the scheduler's queues anew; its counters go on."},
 }
 
 var nodeArgument = []*ecsv1.Argument{{Name: "node", Type: "node", Help: "The node.", Required: true}}
@@ -85,11 +87,9 @@ func (p *Partition) FSM() *ecsv1.FSM {
 		}
 		out.Commands = append(out.Commands, c)
 	}
-	for _, name := range []string{commandExclude, commandInclude} {
-		c := describe(name)
-		for _, s := range exclusionStates {
-			c.AllowedIn = append(c.AllowedIn, s.String())
-		}
+	for _, x := range sideCommands {
+		c := describe(x.name)
+		c.AllowedIn = stateNames(x.states)
 		out.Commands = append(out.Commands, c)
 	}
 	return out
@@ -98,15 +98,29 @@ func (p *Partition) FSM() *ecsv1.FSM {
 // exclusionStates are the states in which the partition takes exclude and include.
 var exclusionStates = []fsm.State{fsm.NotReady, fsm.Ready, fsm.Running, fsm.Paused, fsm.Error}
 
+// sideCommands are the commands that change no state, with the states in which the partition takes them.
+var sideCommands = []struct {
+	name   string
+	states []fsm.State
+}{
+	{commandExclude, exclusionStates},
+	{commandInclude, exclusionStates},
+	{commandClear, runStates},
+}
+
+func stateNames(states []fsm.State) (names []string) {
+	for _, s := range states {
+		names = append(names, s.String())
+	}
+	return names
+}
+
 // Markdown prints the machine of a partition, as docs/runcontrol.md shows it.
 func Markdown() string {
 	p := control{cfg: Config{ReadyTimeout: defaultReadyTimeout}}
-	var names []string
-	for _, s := range exclusionStates {
-		names = append(names, s.String())
-	}
-	return p.timeouts().Markdown() + "\n`exclude` and `include` change no state; they are taken in " + strings.Join(names,
-		", ") + ".\n"
+	return p.timeouts().Markdown() + "\nOther commands change no state. `exclude` and `include` are taken in " +
+		strings.Join(stateNames(exclusionStates), ", ") + "; `clear-registers` in " +
+		strings.Join(stateNames(runStates), ", ") + ".\n"
 }
 
 // allowedCommands are the commands that a state does not refuse.
@@ -115,8 +129,10 @@ func allowedCommands(s fsm.State) []string {
 	for _, c := range fsm.AllowedCommands(s) {
 		names = append(names, c.String())
 	}
-	if slices.Contains(exclusionStates, s) {
-		names = append(names, commandExclude, commandInclude)
+	for _, x := range sideCommands {
+		if slices.Contains(x.states, s) {
+			names = append(names, x.name)
+		}
 	}
 	return names
 }
@@ -132,8 +148,11 @@ func (p *Partition) Command(ctx context.Context, user string,
 		Severity:  ecsv1.Severity_SEVERITY_INFO,
 		Text:      user + " asked for " + commandText(name, args),
 	})
-	if name == commandExclude || name == commandInclude {
+	switch name {
+	case commandExclude, commandInclude:
 		return p.changeMember(ctx, user, name, args["node"])
+	case commandClear:
+		return p.commandRun(user, name)
 	}
 	c, err := fsm.ParseCommand(name)
 	if err != nil {

@@ -381,6 +381,30 @@ func TestExcludeAndInclude(t *testing.T) {
 	good(t, h.closedRun(1), ecsv1.Verdict_VERDICT_DEGRADED, "stopped")
 }
 
+// The high-water marks of the scheduler are cleared in a run, and say who did it; the accounts still balance.
+func TestClearRegisters(t *testing.T) {
+	t.Parallel()
+	h := newFarm(t, 2, nil)
+	var refused *api.PreconditionError
+	if err := h.command("clear-registers"); !errors.As(err, &refused) {
+		t.Errorf("without a run: %v", err)
+	}
+	h.mustCommand("load", "configure", "start")
+	h.awaitBuilt(0)
+	h.mustCommand("clear-registers")
+	h.await("the clear in the figures", func() bool { return h.Snapshot(0).GetScheduler().GetCleared() != nil })
+	s := h.Snapshot(1)
+	sched := s.GetScheduler()
+	if c := sched.GetCleared(); c.GetUser() != "alice" || !c.GetAt().IsValid() || c.GetCounters()["issued"] == 0 {
+		t.Errorf("the clear is %v", c)
+	}
+	if len(sched.GetQueues()) != 6 || len(sched.GetGroups()) != 2 || len(s.GetHistory()[0].GetFreeSlots()) != 2 {
+		t.Errorf("the registers are %v", sched)
+	}
+	h.mustCommand("stop")
+	good(t, h.closedRun(1), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+}
+
 // A node that dies between two runs is missed by the next start: refused where the policy does not tolerate it, left
 // out where it does.
 func TestLostBetweenRuns(t *testing.T) {

@@ -38,6 +38,8 @@ func (p *Partition) Plan(_ context.Context, req *ecsv1.CommandRequest) *ecsv1.Pl
 				a.describe(plan)
 			}
 		}
+	} else if name == commandClear {
+		plan.planRunCommand(name)
 	} else {
 		plan.planMemberChange(name, args["node"])
 	}

@@ -59,6 +59,14 @@ var (
 		"Those that hold a MEP or wait for one.", "bu")
 	builderExcluded = controlTable.add("ringlet_builder_excluded", kindGauge,
 		"1 for a builder unit that takes no tokens.", "bu")
+	queueDepth = controlTable.add("ringlet_scheduler_queue", kindGauge, "Entries of a queue of the scheduler.", "queue")
+	queueMax   = controlTable.add("ringlet_scheduler_queue_max", kindGauge,
+		"Most entries since the begin of the run or the last clear.", "queue")
+	queueCapacity = controlTable.add("ringlet_scheduler_queue_capacity", kindGauge, "Entries that it can take.", "queue")
+	queueMarks    = controlTable.add("ringlet_scheduler_queue_marks_total", kindCounter,
+		"How often it rose to a share of its capacity in percent; it begins anew with a clear.", "queue", "percent")
+	groupFree = controlTable.add("ringlet_scheduler_free_slots", kindGauge,
+		"Free slots of a group of builder units, with the names of their nodes.", "group")
 	memberUp = controlTable.add("ringlet_member_up", kindGauge,
 		"1 for a node that reports, 0 for one that is silent.", "node")
 	memberState = controlTable.add("ringlet_member_state", kindGauge,
@@ -178,6 +186,21 @@ func emitScheduler(out chan<- prometheus.Metric, counters counter.List, s *ecsv1
 			m := schedulerMetric(&counters[i])
 			m.emit(out, float64(v))
 		}
+	}
+	for _, q := range s.GetQueues() {
+		d, name := q.GetDepth(), q.GetName()
+		queueDepth.emit(out, float64(d.GetNow()), name)
+		queueMax.emit(out, float64(d.GetMax()), name)
+		queueCapacity.emit(out, float64(d.GetCapacity()), name)
+		for i, percent := range [...]string{"25", "50", "75", "87.5"} {
+			if i < len(d.GetCrossed()) {
+				queueMarks.emit(out, float64(d.GetCrossed()[i]), name, percent)
+			}
+		}
+		queueMarks.emit(out, float64(d.GetFull()), name, "100")
+	}
+	for _, g := range s.GetGroups() {
+		groupFree.emit(out, float64(g.GetFree()), strings.Join(g.GetNodes(), " "))
 	}
 	for _, u := range s.GetSlots() {
 		bu := strconv.Itoa(int(u.GetBu()))

@@ -16,6 +16,7 @@ import (
 	"ringlet/internal/counter"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -108,6 +109,9 @@ func TestControl(t *testing.T) {
 				WaitingFor: "slots",
 				Counters:   map[string]uint64{"issued": 9},
 				Slots:      []*ecsv1.SlotUse{{Bu: 1, Used: 3, Slots: 4}},
+				Queues: []*ecsv1.Queue{{Name: "slots of n1", Depth: &tagnetv1.Depth{Now: 3, Max: 4, Capacity: 4,
+					Crossed: []uint64{1, 2, 3, 4}, Full: 5}}},
+				Groups: []*ecsv1.Group{{Nodes: []string{"n0", "n1"}, Free: 6}},
 			},
 			Latency: &ecsv1.Latency{Bars: []*ecsv1.Bar{{FromUs: 3, ToUs: 4, Count: 2}, {FromUs: 1000, ToUs: 1024, Count: 5}}},
 			Alarms: []*ecsv1.Alarm{{Rule: "slow-source", Component: "readout unit 3",
@@ -135,6 +139,10 @@ func TestControl(t *testing.T) {
 		`ringlet_member_up{node="n1"} 0`,
 		`ringlet_phases_held_total{ru="3"} 7`, `ringlet_scheduler_waiting{for="slots"} 1`, "ringlet_scheduler_issued_total 9",
 		`ringlet_builder_slots_used{bu="1"} 3`,
+		`ringlet_scheduler_queue{queue="slots of n1"} 3`, `ringlet_scheduler_queue_max{queue="slots of n1"} 4`,
+		`ringlet_scheduler_queue_marks_total{percent="87.5",queue="slots of n1"} 4`,
+		`ringlet_scheduler_queue_marks_total{percent="100",queue="slots of n1"} 5`,
+		`ringlet_scheduler_free_slots{group="n0 n1"} 6`,
 		`ringlet_build_latency_seconds_bucket{le="2e-06"} 0`, `ringlet_build_latency_seconds_bucket{le="4e-06"} 2`,
 		`ringlet_build_latency_seconds_bucket{le="0.001024"} 7`,
 		"ringlet_build_latency_seconds_count 7",

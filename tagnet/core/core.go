@@ -220,6 +220,7 @@ type Command struct {
 	Operation tagnetv1.ControlRequest_Operation
 	Unit      int    // of an operation on a unit: its index
 	End       uint64 // of a drain: the first MEP that is not to be issued; 0: issue no new ones
+	User      string // of a clear: who asked for it
 }
 
 func (in Command) step(c *Core) (a Answer) {
@@ -242,6 +243,8 @@ func (in Command) step(c *Core) (a Answer) {
 		a.Err = c.excludeRU(in.Unit)
 	case tagnetv1.ControlRequest_OPERATION_INCLUDE_RU:
 		a.Err = c.includeRU(in.Unit)
+	case tagnetv1.ControlRequest_OPERATION_CLEAR_REGISTERS:
+		c.alloc.clearRegisters(in.User, c.unixNano(c.now))
 	default:
 		a.Err = &SessionError{Why: RefusedOperation, Got: in.Operation, Message: fmt.Sprintf("no operation %v", in.Operation)}
 	}

@@ -82,6 +82,7 @@ func (c *Allocator) Registers() *Registers {
 		Cycles:     c.depths.cycles.message(),
 		Window:     c.depths.window.message(),
 		Again:      c.depths.reissue.message(),
+		Cleared:    proto.CloneOf(c.cleared),
 	}
 	if c.tagRing != nil {
 		r.Counters.Tags.Waiting, r.Tags = uint64(len(c.tagRing.pendingTags)), c.tagRing.fifoDepth.message()
@@ -112,6 +113,21 @@ func (c *Allocator) Registers() *Registers {
 		r.Groups = append(r.Groups, proto.CloneOf(g))
 	}
 	return r
+}
+
+// clearRegisters begins the high-water marks anew. Counters go on, since the accounts need them: what they were is
+// kept, with the user who asked and the time, in ns since the Unix epoch.
+func (c *Allocator) clearRegisters(user string, at int64) {
+	for _, d := range []*depth{&c.depths.ready, &c.depths.cycles, &c.depths.window, &c.depths.reissue} {
+		d.clear()
+	}
+	if c.tagRing != nil {
+		c.tagRing.fifoDepth.clear()
+	}
+	for j := range c.bus {
+		c.bus[j].usedSlots.clear()
+	}
+	c.cleared = &tagnetv1.Cleared{User: user, AtNs: at, Counters: proto.CloneOf(c.counters)}
 }
 
 // listNames names the elements of each list of counters; elements without a name are left out.
@@ -171,9 +187,14 @@ type Stats struct {
 }
 
 // CountersByName returns every counter by its name.
-func (s *Stats) CountersByName() map[string]uint64 {
+func (s *Stats) CountersByName() map[string]uint64 { return byName(s.GetCounters()) }
+
+// ClearedByName returns every counter by its name, as it was when the registers were cleared last.
+func (s *Stats) ClearedByName() map[string]uint64 { return byName(s.GetCleared().GetCounters()) }
+
+func byName(c *Counters) map[string]uint64 {
 	m := map[string]uint64{}
-	eachCounter("", s.GetCounters().ProtoReflect(), false, func(name, _ string, n uint64) { m[name] = n })
+	eachCounter("", c.ProtoReflect(), false, func(name, _ string, n uint64) { m[name] = n })
 	return m
 }
 

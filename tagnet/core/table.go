@@ -61,7 +61,8 @@ type table struct {
 	openTokens []uint32
 	freeCycles []uint32 // indices into openTokens
 
-	depths struct{ ready, cycles, window, reissue depth }
+	depths  struct{ ready, cycles, window, reissue depth }
+	cleared *tagnetv1.Cleared // the last clear of the registers; nil if there was none
 }
 
 // mepRecord is the last token of a MEP, and what became of it.
@@ -343,6 +344,12 @@ func (d *depth) set(v uint64) {
 	for d.marksReached > 0 && v < d.marks[d.marksReached-1] {
 		d.marksReached--
 	}
+}
+
+// clear begins the marks anew: the depth has been no other than now.
+func (d *depth) clear() {
+	d.Max, d.Full, d.Usage = d.Now, 0, 1<<min(d.marksReached, 4)-1
+	clear(d.Crossed)
 }
 
 // message is a copy of the current figures.

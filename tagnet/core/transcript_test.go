@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 	"ringlet/testkit/transcript"
 )
 
@@ -59,6 +60,10 @@ func (p *player) say(w []string) string {
 		p.core.Drain(0)
 	case "drain to":
 		p.core.Drain(uint64(p.number(w[2])))
+	case "show queues":
+		return p.queues()
+	case "clear by":
+		p.core.clearRegisters(w[2], 7)
 	case "abandon":
 		return fmt.Sprintf("%d abandoned\n", p.core.abandon())
 	default:
@@ -276,6 +281,23 @@ func (p *player) groups() string {
 	for i, g := range r.Groups {
 		fmt.Fprintf(&out, "group %d: %d running, at most %d; %d tokens, %d turns lost\n", i, g.Running, g.Most, g.Tokens,
 			g.Skips)
+	}
+	return out.String()
+}
+
+func (p *player) queues() string {
+	var out strings.Builder
+	r := p.core.Registers()
+	show := func(name string, d *tagnetv1.Depth) {
+		fmt.Fprintf(&out, "%s: %d of %d, at most %d; rose to marks %d, full %d, usage %#x\n", name, d.Now, d.Capacity, d.Max,
+			d.Crossed, d.Full, d.Usage)
+	}
+	show("cycles", r.Cycles)
+	for _, b := range r.Bus {
+		show(b.Name, b.Used)
+	}
+	if c := r.Cleared; c != nil {
+		fmt.Fprintf(&out, "cleared by %s at %d, when %d were built\n", c.User, c.AtNs, c.Counters.Built)
 	}
 	return out.String()
 }

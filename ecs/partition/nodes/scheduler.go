@@ -179,6 +179,9 @@ func (r *scheduler) Drain() error {
 	return err
 }
 
+// ClearRegisters begins the high-water marks of the scheduler's registers anew, for a user.
+func (r *scheduler) ClearRegisters(user string) error { return r.current().ClearRegisters(user) }
+
 // Stats are the scheduler's present figures, or its last ones if it does not answer.
 func (r *scheduler) Stats() tagcore.Stats {
 	_ = r.refreshStats()

@@ -14,8 +14,9 @@ import (
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
-	v11 "ringlet/proto/ringlet/sample/v1"
-	v1 "ringlet/proto/ringlet/tap/v1"
+	v12 "ringlet/proto/ringlet/sample/v1"
+	v1 "ringlet/proto/ringlet/tagnet/v1"
+	v11 "ringlet/proto/ringlet/tap/v1"
 	sync "sync"
 	unsafe "unsafe"
 )
@@ -1389,7 +1390,7 @@ type Event struct {
 	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	// When.
 	At *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
-	// Kind: state, fault, degraded, restored, excluded, included, run, command, control, alarm, recovery, log; gap stands for events that are missing.
+	// Kind: state, fault, degraded, restored, excluded, included, cleared, run, command, control, alarm, recovery, log; gap stands for events that are missing.
 	Kind string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
 	// The component that it concerns.
 	Component string `protobuf:"bytes,4,opt,name=component,proto3" json:"component,omitempty"`
@@ -2216,8 +2217,10 @@ type Sample struct {
 	MepsInFlight uint64 `protobuf:"varint,5,opt,name=meps_in_flight,json=mepsInFlight,proto3" json:"meps_in_flight,omitempty"`
 	// Chunks retransmitted per second.
 	ResentChunksPerS float64 `protobuf:"fixed64,7,opt,name=resent_chunks_per_s,json=resentChunksPerS,proto3" json:"resent_chunks_per_s,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Free slots of each group, in the order of Scheduler.groups.
+	FreeSlots     []uint64 `protobuf:"varint,8,rep,packed,name=free_slots,json=freeSlots,proto3" json:"free_slots,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Sample) Reset() {
@@ -2290,6 +2293,13 @@ func (x *Sample) GetResentChunksPerS() float64 {
 		return x.ResentChunksPerS
 	}
 	return 0
+}
+
+func (x *Sample) GetFreeSlots() []uint64 {
+	if x != nil {
+		return x.FreeSlots
+	}
+	return nil
 }
 
 // Figures of the partition.
@@ -3059,7 +3069,17 @@ type Scheduler struct {
 	// Slots in use, builder unit after builder unit.
 	Slots []*SlotUse `protobuf:"bytes,4,rep,name=slots,proto3" json:"slots,omitempty"`
 	// Node whose process runs it.
-	Node          string `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`
+	Node string `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`
+	// What it does about a builder unit without a free slot: "wait" or "skip".
+	Mode string `protobuf:"bytes,6,opt,name=mode,proto3" json:"mode,omitempty"`
+	// Its queues, then the slots of each builder unit.
+	Queues []*Queue `protobuf:"bytes,7,rep,name=queues,proto3" json:"queues,omitempty"`
+	// Free slots of each group of builder units; without groups, of each builder unit.
+	Groups []*Group `protobuf:"bytes,8,rep,name=groups,proto3" json:"groups,omitempty"`
+	// Sessions of units that it refused, by reason.
+	Refused map[string]uint64 `protobuf:"bytes,9,rep,name=refused,proto3" json:"refused,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// The last clear of the high-water marks; absent if there was none in this run.
+	Cleared       *Cleared `protobuf:"bytes,10,opt,name=cleared,proto3" json:"cleared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3129,6 +3149,224 @@ func (x *Scheduler) GetNode() string {
 	return ""
 }
 
+func (x *Scheduler) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *Scheduler) GetQueues() []*Queue {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+func (x *Scheduler) GetGroups() []*Group {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *Scheduler) GetRefused() map[string]uint64 {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+func (x *Scheduler) GetCleared() *Cleared {
+	if x != nil {
+		return x.Cleared
+	}
+	return nil
+}
+
+// Queue of the scheduler.
+type Queue struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name: "ready", "cycles", "window", "again", "tags", or "slots of" a node.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// How full it is, and was.
+	Depth         *v1.Depth `protobuf:"bytes,2,opt,name=depth,proto3" json:"depth,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Queue) Reset() {
+	*x = Queue{}
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Queue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Queue) ProtoMessage() {}
+
+func (x *Queue) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Queue.ProtoReflect.Descriptor instead.
+func (*Queue) Descriptor() ([]byte, []int) {
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *Queue) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Queue) GetDepth() *v1.Depth {
+	if x != nil {
+		return x.Depth
+	}
+	return nil
+}
+
+// Group of builder units.
+type Group struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Nodes of its builder units.
+	Nodes []string `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// Free slots of those that take part.
+	Free uint64 `protobuf:"varint,2,opt,name=free,proto3" json:"free,omitempty"`
+	// Slots of all.
+	Slots         uint64 `protobuf:"varint,3,opt,name=slots,proto3" json:"slots,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Group) Reset() {
+	*x = Group{}
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Group) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Group) ProtoMessage() {}
+
+func (x *Group) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Group.ProtoReflect.Descriptor instead.
+func (*Group) Descriptor() ([]byte, []int) {
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *Group) GetNodes() []string {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *Group) GetFree() uint64 {
+	if x != nil {
+		return x.Free
+	}
+	return 0
+}
+
+func (x *Group) GetSlots() uint64 {
+	if x != nil {
+		return x.Slots
+	}
+	return 0
+}
+
+// Cleared is a clear of the scheduler's high-water marks.
+type Cleared struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The user who asked for it.
+	User string `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	// When.
+	At *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	// The scheduler's counters at that moment, by name.
+	Counters      map[string]uint64 `protobuf:"bytes,3,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Cleared) Reset() {
+	*x = Cleared{}
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cleared) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cleared) ProtoMessage() {}
+
+func (x *Cleared) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cleared.ProtoReflect.Descriptor instead.
+func (*Cleared) Descriptor() ([]byte, []int) {
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *Cleared) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Cleared) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Cleared) GetCounters() map[string]uint64 {
+	if x != nil {
+		return x.Counters
+	}
+	return nil
+}
+
 // SlotUse of one builder unit.
 type SlotUse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3146,7 +3384,7 @@ type SlotUse struct {
 
 func (x *SlotUse) Reset() {
 	*x = SlotUse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3158,7 +3396,7 @@ func (x *SlotUse) String() string {
 func (*SlotUse) ProtoMessage() {}
 
 func (x *SlotUse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3171,7 +3409,7 @@ func (x *SlotUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotUse.ProtoReflect.Descriptor instead.
 func (*SlotUse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{32}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SlotUse) GetBu() uint32 {
@@ -3223,7 +3461,7 @@ type Alarm struct {
 
 func (x *Alarm) Reset() {
 	*x = Alarm{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3235,7 +3473,7 @@ func (x *Alarm) String() string {
 func (*Alarm) ProtoMessage() {}
 
 func (x *Alarm) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3248,7 +3486,7 @@ func (x *Alarm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alarm.ProtoReflect.Descriptor instead.
 func (*Alarm) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{33}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Alarm) GetRule() string {
@@ -3306,7 +3544,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3318,7 +3556,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3331,7 +3569,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{34}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListRunsRequest) GetLimit() uint32 {
@@ -3361,7 +3599,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3373,7 +3611,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3386,7 +3624,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{35}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -3473,7 +3711,7 @@ type Run struct {
 
 func (x *Run) Reset() {
 	*x = Run{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3485,7 +3723,7 @@ func (x *Run) String() string {
 func (*Run) ProtoMessage() {}
 
 func (x *Run) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3498,7 +3736,7 @@ func (x *Run) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Run.ProtoReflect.Descriptor instead.
 func (*Run) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{36}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Run) GetNumber() uint32 {
@@ -3732,7 +3970,7 @@ type Loss struct {
 
 func (x *Loss) Reset() {
 	*x = Loss{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3744,7 +3982,7 @@ func (x *Loss) String() string {
 func (*Loss) ProtoMessage() {}
 
 func (x *Loss) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3757,7 +3995,7 @@ func (x *Loss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loss.ProtoReflect.Descriptor instead.
 func (*Loss) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{37}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Loss) GetWhat() string {
@@ -3819,7 +4057,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3831,7 +4069,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3844,7 +4082,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{38}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Account) GetName() string {
@@ -3886,7 +4124,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3898,7 +4136,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3911,7 +4149,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{39}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GetRunRequest) GetNumber() uint32 {
@@ -3934,7 +4172,7 @@ type CheckConfigurationRequest struct {
 
 func (x *CheckConfigurationRequest) Reset() {
 	*x = CheckConfigurationRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3946,7 +4184,7 @@ func (x *CheckConfigurationRequest) String() string {
 func (*CheckConfigurationRequest) ProtoMessage() {}
 
 func (x *CheckConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3959,7 +4197,7 @@ func (x *CheckConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*CheckConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{40}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CheckConfigurationRequest) GetConfiguration() string {
@@ -3993,7 +4231,7 @@ type CheckConfigurationResponse struct {
 
 func (x *CheckConfigurationResponse) Reset() {
 	*x = CheckConfigurationResponse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4005,7 +4243,7 @@ func (x *CheckConfigurationResponse) String() string {
 func (*CheckConfigurationResponse) ProtoMessage() {}
 
 func (x *CheckConfigurationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4018,7 +4256,7 @@ func (x *CheckConfigurationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigurationResponse.ProtoReflect.Descriptor instead.
 func (*CheckConfigurationResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{41}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CheckConfigurationResponse) GetOk() bool {
@@ -4060,7 +4298,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[42]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4072,7 +4310,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[42]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4085,7 +4323,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{42}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListAuditRequest) GetLimit() uint32 {
@@ -4106,7 +4344,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[43]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4118,7 +4356,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[43]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4131,7 +4369,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{43}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListAuditResponse) GetEntries() []*AuditEntry {
@@ -4168,7 +4406,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[44]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4180,7 +4418,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[44]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4193,7 +4431,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{44}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *AuditEntry) GetNumber() uint64 {
@@ -4263,7 +4501,7 @@ var File_ringlet_ecs_v1_ecs_proto protoreflect.FileDescriptor
 
 const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\n" +
-	"\x18ringlet/ecs/v1/ecs.proto\x12\x0eringlet.ecs.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1eringlet/sample/v1/sample.proto\x1a\x18ringlet/tap/v1/tap.proto\"\xdd\x01\n" +
+	"\x18ringlet/ecs/v1/ecs.proto\x12\x0eringlet.ecs.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1eringlet/sample/v1/sample.proto\x1a!ringlet/tagnet/v1/registers.proto\x1a\x18ringlet/tap/v1/tap.proto\"\xdd\x01\n" +
 	"\x05Cause\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x12\n" +
 	"\x04what\x18\x02 \x01(\tR\x04what\x12\x1a\n" +
@@ -4432,14 +4670,16 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"why_thrown\x18G \x01(\tR\twhyThrown\x12\x1a\n" +
 	"\bfrontend\x18H \x01(\tR\bfrontend\x12\x1f\n" +
 	"\vfirst_event\x18I \x01(\x04R\n" +
-	"firstEvent\"\x8d\x02\n" +
+	"firstEvent\"\xac\x02\n" +
 	"\x06Sample\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\"\n" +
 	"\revent_rate_hz\x18\x03 \x01(\x01R\veventRateHz\x123\n" +
 	"\x16throughput_bytes_per_s\x18\x04 \x01(\x01R\x13throughputBytesPerS\x12$\n" +
 	"\x0emeps_in_flight\x18\x05 \x01(\x04R\fmepsInFlight\x12-\n" +
-	"\x13resent_chunks_per_s\x18\a \x01(\x01R\x10resentChunksPerSJ\x04\b\x06\x10\aR\x11events_incomplete\"\x9e\x03\n" +
+	"\x13resent_chunks_per_s\x18\a \x01(\x01R\x10resentChunksPerS\x12\x1d\n" +
+	"\n" +
+	"free_slots\x18\b \x03(\x04R\tfreeSlotsJ\x04\b\x06\x10\aR\x11events_incomplete\"\x9e\x03\n" +
 	"\aFigures\x12\"\n" +
 	"\revent_rate_hz\x18\x01 \x01(\x01R\veventRateHz\x123\n" +
 	"\x16throughput_bytes_per_s\x18\x02 \x01(\x01R\x13throughputBytesPerS\x12!\n" +
@@ -4514,14 +4754,37 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\x03Bar\x12\x17\n" +
 	"\afrom_us\x18\x01 \x01(\x03R\x06fromUs\x12\x13\n" +
 	"\x05to_us\x18\x02 \x01(\x03R\x04toUs\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\x04R\x05count\"\x87\x02\n" +
+	"\x05count\x18\x03 \x01(\x04R\x05count\"\xaa\x04\n" +
 	"\tScheduler\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x1f\n" +
 	"\vwaiting_for\x18\x02 \x01(\tR\n" +
 	"waitingFor\x12C\n" +
 	"\bcounters\x18\x03 \x03(\v2'.ringlet.ecs.v1.Scheduler.CountersEntryR\bcounters\x12-\n" +
 	"\x05slots\x18\x04 \x03(\v2\x17.ringlet.ecs.v1.SlotUseR\x05slots\x12\x12\n" +
-	"\x04node\x18\x05 \x01(\tR\x04node\x1a;\n" +
+	"\x04node\x18\x05 \x01(\tR\x04node\x12\x12\n" +
+	"\x04mode\x18\x06 \x01(\tR\x04mode\x12-\n" +
+	"\x06queues\x18\a \x03(\v2\x15.ringlet.ecs.v1.QueueR\x06queues\x12-\n" +
+	"\x06groups\x18\b \x03(\v2\x15.ringlet.ecs.v1.GroupR\x06groups\x12@\n" +
+	"\arefused\x18\t \x03(\v2&.ringlet.ecs.v1.Scheduler.RefusedEntryR\arefused\x121\n" +
+	"\acleared\x18\n" +
+	" \x01(\v2\x17.ringlet.ecs.v1.ClearedR\acleared\x1a;\n" +
+	"\rCountersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a:\n" +
+	"\fRefusedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"K\n" +
+	"\x05Queue\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
+	"\x05depth\x18\x02 \x01(\v2\x18.ringlet.tagnet.v1.DepthR\x05depth\"G\n" +
+	"\x05Group\x12\x14\n" +
+	"\x05nodes\x18\x01 \x03(\tR\x05nodes\x12\x12\n" +
+	"\x04free\x18\x02 \x01(\x04R\x04free\x12\x14\n" +
+	"\x05slots\x18\x03 \x01(\x04R\x05slots\"\xc9\x01\n" +
+	"\aCleared\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12*\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12A\n" +
+	"\bcounters\x18\x03 \x03(\v2%.ringlet.ecs.v1.Cleared.CountersEntryR\bcounters\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"_\n" +
@@ -4673,7 +4936,7 @@ func file_ringlet_ecs_v1_ecs_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_ecs_v1_ecs_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_ringlet_ecs_v1_ecs_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_ringlet_ecs_v1_ecs_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
 var file_ringlet_ecs_v1_ecs_proto_goTypes = []any{
 	(Role)(0),                          // 0: ringlet.ecs.v1.Role
 	(Severity)(0),                      // 1: ringlet.ecs.v1.Severity
@@ -4710,51 +4973,57 @@ var file_ringlet_ecs_v1_ecs_proto_goTypes = []any{
 	(*Latency)(nil),                    // 32: ringlet.ecs.v1.Latency
 	(*Bar)(nil),                        // 33: ringlet.ecs.v1.Bar
 	(*Scheduler)(nil),                  // 34: ringlet.ecs.v1.Scheduler
-	(*SlotUse)(nil),                    // 35: ringlet.ecs.v1.SlotUse
-	(*Alarm)(nil),                      // 36: ringlet.ecs.v1.Alarm
-	(*ListRunsRequest)(nil),            // 37: ringlet.ecs.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),           // 38: ringlet.ecs.v1.ListRunsResponse
-	(*Run)(nil),                        // 39: ringlet.ecs.v1.Run
-	(*Loss)(nil),                       // 40: ringlet.ecs.v1.Loss
-	(*Account)(nil),                    // 41: ringlet.ecs.v1.Account
-	(*GetRunRequest)(nil),              // 42: ringlet.ecs.v1.GetRunRequest
-	(*CheckConfigurationRequest)(nil),  // 43: ringlet.ecs.v1.CheckConfigurationRequest
-	(*CheckConfigurationResponse)(nil), // 44: ringlet.ecs.v1.CheckConfigurationResponse
-	(*ListAuditRequest)(nil),           // 45: ringlet.ecs.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),          // 46: ringlet.ecs.v1.ListAuditResponse
-	(*AuditEntry)(nil),                 // 47: ringlet.ecs.v1.AuditEntry
-	nil,                                // 48: ringlet.ecs.v1.Component.FactsEntry
-	nil,                                // 49: ringlet.ecs.v1.CommandRequest.ArgumentsEntry
-	nil,                                // 50: ringlet.ecs.v1.NodeFigures.CountersEntry
-	nil,                                // 51: ringlet.ecs.v1.Scheduler.CountersEntry
-	nil,                                // 52: ringlet.ecs.v1.Run.VersionsEntry
-	(*timestamppb.Timestamp)(nil),      // 53: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),        // 54: google.protobuf.Duration
-	(*v1.Selection)(nil),               // 55: ringlet.tap.v1.Selection
-	(*v11.Question)(nil),               // 56: ringlet.sample.v1.Question
-	(*v1.Samples)(nil),                 // 57: ringlet.tap.v1.Samples
-	(*v11.Samples)(nil),                // 58: ringlet.sample.v1.Samples
+	(*Queue)(nil),                      // 35: ringlet.ecs.v1.Queue
+	(*Group)(nil),                      // 36: ringlet.ecs.v1.Group
+	(*Cleared)(nil),                    // 37: ringlet.ecs.v1.Cleared
+	(*SlotUse)(nil),                    // 38: ringlet.ecs.v1.SlotUse
+	(*Alarm)(nil),                      // 39: ringlet.ecs.v1.Alarm
+	(*ListRunsRequest)(nil),            // 40: ringlet.ecs.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),           // 41: ringlet.ecs.v1.ListRunsResponse
+	(*Run)(nil),                        // 42: ringlet.ecs.v1.Run
+	(*Loss)(nil),                       // 43: ringlet.ecs.v1.Loss
+	(*Account)(nil),                    // 44: ringlet.ecs.v1.Account
+	(*GetRunRequest)(nil),              // 45: ringlet.ecs.v1.GetRunRequest
+	(*CheckConfigurationRequest)(nil),  // 46: ringlet.ecs.v1.CheckConfigurationRequest
+	(*CheckConfigurationResponse)(nil), // 47: ringlet.ecs.v1.CheckConfigurationResponse
+	(*ListAuditRequest)(nil),           // 48: ringlet.ecs.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),          // 49: ringlet.ecs.v1.ListAuditResponse
+	(*AuditEntry)(nil),                 // 50: ringlet.ecs.v1.AuditEntry
+	nil,                                // 51: ringlet.ecs.v1.Component.FactsEntry
+	nil,                                // 52: ringlet.ecs.v1.CommandRequest.ArgumentsEntry
+	nil,                                // 53: ringlet.ecs.v1.NodeFigures.CountersEntry
+	nil,                                // 54: ringlet.ecs.v1.Scheduler.CountersEntry
+	nil,                                // 55: ringlet.ecs.v1.Scheduler.RefusedEntry
+	nil,                                // 56: ringlet.ecs.v1.Cleared.CountersEntry
+	nil,                                // 57: ringlet.ecs.v1.Run.VersionsEntry
+	(*timestamppb.Timestamp)(nil),      // 58: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),        // 59: google.protobuf.Duration
+	(*v1.Depth)(nil),                   // 60: ringlet.tagnet.v1.Depth
+	(*v11.Selection)(nil),              // 61: ringlet.tap.v1.Selection
+	(*v12.Question)(nil),               // 62: ringlet.sample.v1.Question
+	(*v11.Samples)(nil),                // 63: ringlet.tap.v1.Samples
+	(*v12.Samples)(nil),                // 64: ringlet.sample.v1.Samples
 }
 var file_ringlet_ecs_v1_ecs_proto_depIdxs = []int32{
-	53, // 0: ringlet.ecs.v1.Cause.at:type_name -> google.protobuf.Timestamp
+	58, // 0: ringlet.ecs.v1.Cause.at:type_name -> google.protobuf.Timestamp
 	3,  // 1: ringlet.ecs.v1.Component.cause:type_name -> ringlet.ecs.v1.Cause
 	4,  // 2: ringlet.ecs.v1.Component.children:type_name -> ringlet.ecs.v1.Component
-	48, // 3: ringlet.ecs.v1.Component.facts:type_name -> ringlet.ecs.v1.Component.FactsEntry
+	51, // 3: ringlet.ecs.v1.Component.facts:type_name -> ringlet.ecs.v1.Component.FactsEntry
 	0,  // 4: ringlet.ecs.v1.Owner.role:type_name -> ringlet.ecs.v1.Role
-	53, // 5: ringlet.ecs.v1.Owner.since:type_name -> google.protobuf.Timestamp
+	58, // 5: ringlet.ecs.v1.Owner.since:type_name -> google.protobuf.Timestamp
 	4,  // 6: ringlet.ecs.v1.PartitionStatus.root:type_name -> ringlet.ecs.v1.Component
 	5,  // 7: ringlet.ecs.v1.PartitionStatus.owner:type_name -> ringlet.ecs.v1.Owner
-	53, // 8: ringlet.ecs.v1.PartitionStatus.since:type_name -> google.protobuf.Timestamp
+	58, // 8: ringlet.ecs.v1.PartitionStatus.since:type_name -> google.protobuf.Timestamp
 	5,  // 9: ringlet.ecs.v1.PartitionStatus.you:type_name -> ringlet.ecs.v1.Owner
 	3,  // 10: ringlet.ecs.v1.PartitionStatus.no_run:type_name -> ringlet.ecs.v1.Cause
 	10, // 11: ringlet.ecs.v1.FSM.commands:type_name -> ringlet.ecs.v1.CommandDescription
 	11, // 12: ringlet.ecs.v1.CommandDescription.arguments:type_name -> ringlet.ecs.v1.Argument
-	54, // 13: ringlet.ecs.v1.CommandDescription.timeout:type_name -> google.protobuf.Duration
-	49, // 14: ringlet.ecs.v1.CommandRequest.arguments:type_name -> ringlet.ecs.v1.CommandRequest.ArgumentsEntry
+	59, // 13: ringlet.ecs.v1.CommandDescription.timeout:type_name -> google.protobuf.Duration
+	52, // 14: ringlet.ecs.v1.CommandRequest.arguments:type_name -> ringlet.ecs.v1.CommandRequest.ArgumentsEntry
 	15, // 15: ringlet.ecs.v1.PlanResponse.steps:type_name -> ringlet.ecs.v1.PlanStep
-	53, // 16: ringlet.ecs.v1.Event.at:type_name -> google.protobuf.Timestamp
+	58, // 16: ringlet.ecs.v1.Event.at:type_name -> google.protobuf.Timestamp
 	1,  // 17: ringlet.ecs.v1.Event.severity:type_name -> ringlet.ecs.v1.Severity
-	53, // 18: ringlet.ecs.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
+	58, // 18: ringlet.ecs.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
 	27, // 19: ringlet.ecs.v1.Snapshot.total:type_name -> ringlet.ecs.v1.Figures
 	28, // 20: ringlet.ecs.v1.Snapshot.nodes:type_name -> ringlet.ecs.v1.NodeFigures
 	29, // 21: ringlet.ecs.v1.Snapshot.traffic:type_name -> ringlet.ecs.v1.Traffic
@@ -4762,69 +5031,76 @@ var file_ringlet_ecs_v1_ecs_proto_depIdxs = []int32{
 	31, // 23: ringlet.ecs.v1.Snapshot.holders:type_name -> ringlet.ecs.v1.Holder
 	32, // 24: ringlet.ecs.v1.Snapshot.latency:type_name -> ringlet.ecs.v1.Latency
 	34, // 25: ringlet.ecs.v1.Snapshot.scheduler:type_name -> ringlet.ecs.v1.Scheduler
-	36, // 26: ringlet.ecs.v1.Snapshot.alarms:type_name -> ringlet.ecs.v1.Alarm
+	39, // 26: ringlet.ecs.v1.Snapshot.alarms:type_name -> ringlet.ecs.v1.Alarm
 	26, // 27: ringlet.ecs.v1.Snapshot.history:type_name -> ringlet.ecs.v1.Sample
 	24, // 28: ringlet.ecs.v1.Snapshot.missing:type_name -> ringlet.ecs.v1.MissingReadout
 	25, // 29: ringlet.ecs.v1.Snapshot.sources:type_name -> ringlet.ecs.v1.SourceFigures
 	23, // 30: ringlet.ecs.v1.Snapshot.latency_parts:type_name -> ringlet.ecs.v1.LatencyPart
 	32, // 31: ringlet.ecs.v1.LatencyPart.latency:type_name -> ringlet.ecs.v1.Latency
-	53, // 32: ringlet.ecs.v1.Sample.at:type_name -> google.protobuf.Timestamp
-	50, // 33: ringlet.ecs.v1.NodeFigures.counters:type_name -> ringlet.ecs.v1.NodeFigures.CountersEntry
+	58, // 32: ringlet.ecs.v1.Sample.at:type_name -> google.protobuf.Timestamp
+	53, // 33: ringlet.ecs.v1.NodeFigures.counters:type_name -> ringlet.ecs.v1.NodeFigures.CountersEntry
 	33, // 34: ringlet.ecs.v1.Latency.bars:type_name -> ringlet.ecs.v1.Bar
-	51, // 35: ringlet.ecs.v1.Scheduler.counters:type_name -> ringlet.ecs.v1.Scheduler.CountersEntry
-	35, // 36: ringlet.ecs.v1.Scheduler.slots:type_name -> ringlet.ecs.v1.SlotUse
-	1,  // 37: ringlet.ecs.v1.Alarm.severity:type_name -> ringlet.ecs.v1.Severity
-	53, // 38: ringlet.ecs.v1.Alarm.since:type_name -> google.protobuf.Timestamp
-	39, // 39: ringlet.ecs.v1.ListRunsResponse.runs:type_name -> ringlet.ecs.v1.Run
-	2,  // 40: ringlet.ecs.v1.Run.verdict:type_name -> ringlet.ecs.v1.Verdict
-	53, // 41: ringlet.ecs.v1.Run.start_begun:type_name -> google.protobuf.Timestamp
-	53, // 42: ringlet.ecs.v1.Run.start_done:type_name -> google.protobuf.Timestamp
-	53, // 43: ringlet.ecs.v1.Run.stop_begun:type_name -> google.protobuf.Timestamp
-	53, // 44: ringlet.ecs.v1.Run.stop_done:type_name -> google.protobuf.Timestamp
-	3,  // 45: ringlet.ecs.v1.Run.cause:type_name -> ringlet.ecs.v1.Cause
-	52, // 46: ringlet.ecs.v1.Run.versions:type_name -> ringlet.ecs.v1.Run.VersionsEntry
-	41, // 47: ringlet.ecs.v1.Run.accounts:type_name -> ringlet.ecs.v1.Account
-	19, // 48: ringlet.ecs.v1.Run.events:type_name -> ringlet.ecs.v1.Event
-	53, // 49: ringlet.ecs.v1.Run.completed:type_name -> google.protobuf.Timestamp
-	40, // 50: ringlet.ecs.v1.Run.losses:type_name -> ringlet.ecs.v1.Loss
-	47, // 51: ringlet.ecs.v1.ListAuditResponse.entries:type_name -> ringlet.ecs.v1.AuditEntry
-	53, // 52: ringlet.ecs.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
-	0,  // 53: ringlet.ecs.v1.AuditEntry.role:type_name -> ringlet.ecs.v1.Role
-	6,  // 54: ringlet.ecs.v1.RunControl.GetStatus:input_type -> ringlet.ecs.v1.GetStatusRequest
-	8,  // 55: ringlet.ecs.v1.RunControl.DescribeFSM:input_type -> ringlet.ecs.v1.DescribeFSMRequest
-	12, // 56: ringlet.ecs.v1.RunControl.Plan:input_type -> ringlet.ecs.v1.CommandRequest
-	12, // 57: ringlet.ecs.v1.RunControl.Command:input_type -> ringlet.ecs.v1.CommandRequest
-	16, // 58: ringlet.ecs.v1.RunControl.TakeControl:input_type -> ringlet.ecs.v1.TakeControlRequest
-	17, // 59: ringlet.ecs.v1.RunControl.ReleaseControl:input_type -> ringlet.ecs.v1.ReleaseControlRequest
-	18, // 60: ringlet.ecs.v1.RunControl.Watch:input_type -> ringlet.ecs.v1.WatchRequest
-	20, // 61: ringlet.ecs.v1.RunControl.GetSnapshot:input_type -> ringlet.ecs.v1.GetSnapshotRequest
-	21, // 62: ringlet.ecs.v1.RunControl.WatchSnapshots:input_type -> ringlet.ecs.v1.WatchSnapshotsRequest
-	37, // 63: ringlet.ecs.v1.RunControl.ListRuns:input_type -> ringlet.ecs.v1.ListRunsRequest
-	42, // 64: ringlet.ecs.v1.RunControl.GetRun:input_type -> ringlet.ecs.v1.GetRunRequest
-	43, // 65: ringlet.ecs.v1.RunControl.CheckConfiguration:input_type -> ringlet.ecs.v1.CheckConfigurationRequest
-	45, // 66: ringlet.ecs.v1.RunControl.ListAudit:input_type -> ringlet.ecs.v1.ListAuditRequest
-	55, // 67: ringlet.ecs.v1.RunControl.Tap:input_type -> ringlet.tap.v1.Selection
-	56, // 68: ringlet.ecs.v1.RunControl.Sample:input_type -> ringlet.sample.v1.Question
-	7,  // 69: ringlet.ecs.v1.RunControl.GetStatus:output_type -> ringlet.ecs.v1.PartitionStatus
-	9,  // 70: ringlet.ecs.v1.RunControl.DescribeFSM:output_type -> ringlet.ecs.v1.FSM
-	14, // 71: ringlet.ecs.v1.RunControl.Plan:output_type -> ringlet.ecs.v1.PlanResponse
-	13, // 72: ringlet.ecs.v1.RunControl.Command:output_type -> ringlet.ecs.v1.CommandResponse
-	5,  // 73: ringlet.ecs.v1.RunControl.TakeControl:output_type -> ringlet.ecs.v1.Owner
-	5,  // 74: ringlet.ecs.v1.RunControl.ReleaseControl:output_type -> ringlet.ecs.v1.Owner
-	19, // 75: ringlet.ecs.v1.RunControl.Watch:output_type -> ringlet.ecs.v1.Event
-	22, // 76: ringlet.ecs.v1.RunControl.GetSnapshot:output_type -> ringlet.ecs.v1.Snapshot
-	22, // 77: ringlet.ecs.v1.RunControl.WatchSnapshots:output_type -> ringlet.ecs.v1.Snapshot
-	38, // 78: ringlet.ecs.v1.RunControl.ListRuns:output_type -> ringlet.ecs.v1.ListRunsResponse
-	39, // 79: ringlet.ecs.v1.RunControl.GetRun:output_type -> ringlet.ecs.v1.Run
-	44, // 80: ringlet.ecs.v1.RunControl.CheckConfiguration:output_type -> ringlet.ecs.v1.CheckConfigurationResponse
-	46, // 81: ringlet.ecs.v1.RunControl.ListAudit:output_type -> ringlet.ecs.v1.ListAuditResponse
-	57, // 82: ringlet.ecs.v1.RunControl.Tap:output_type -> ringlet.tap.v1.Samples
-	58, // 83: ringlet.ecs.v1.RunControl.Sample:output_type -> ringlet.sample.v1.Samples
-	69, // [69:84] is the sub-list for method output_type
-	54, // [54:69] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	54, // 35: ringlet.ecs.v1.Scheduler.counters:type_name -> ringlet.ecs.v1.Scheduler.CountersEntry
+	38, // 36: ringlet.ecs.v1.Scheduler.slots:type_name -> ringlet.ecs.v1.SlotUse
+	35, // 37: ringlet.ecs.v1.Scheduler.queues:type_name -> ringlet.ecs.v1.Queue
+	36, // 38: ringlet.ecs.v1.Scheduler.groups:type_name -> ringlet.ecs.v1.Group
+	55, // 39: ringlet.ecs.v1.Scheduler.refused:type_name -> ringlet.ecs.v1.Scheduler.RefusedEntry
+	37, // 40: ringlet.ecs.v1.Scheduler.cleared:type_name -> ringlet.ecs.v1.Cleared
+	60, // 41: ringlet.ecs.v1.Queue.depth:type_name -> ringlet.tagnet.v1.Depth
+	58, // 42: ringlet.ecs.v1.Cleared.at:type_name -> google.protobuf.Timestamp
+	56, // 43: ringlet.ecs.v1.Cleared.counters:type_name -> ringlet.ecs.v1.Cleared.CountersEntry
+	1,  // 44: ringlet.ecs.v1.Alarm.severity:type_name -> ringlet.ecs.v1.Severity
+	58, // 45: ringlet.ecs.v1.Alarm.since:type_name -> google.protobuf.Timestamp
+	42, // 46: ringlet.ecs.v1.ListRunsResponse.runs:type_name -> ringlet.ecs.v1.Run
+	2,  // 47: ringlet.ecs.v1.Run.verdict:type_name -> ringlet.ecs.v1.Verdict
+	58, // 48: ringlet.ecs.v1.Run.start_begun:type_name -> google.protobuf.Timestamp
+	58, // 49: ringlet.ecs.v1.Run.start_done:type_name -> google.protobuf.Timestamp
+	58, // 50: ringlet.ecs.v1.Run.stop_begun:type_name -> google.protobuf.Timestamp
+	58, // 51: ringlet.ecs.v1.Run.stop_done:type_name -> google.protobuf.Timestamp
+	3,  // 52: ringlet.ecs.v1.Run.cause:type_name -> ringlet.ecs.v1.Cause
+	57, // 53: ringlet.ecs.v1.Run.versions:type_name -> ringlet.ecs.v1.Run.VersionsEntry
+	44, // 54: ringlet.ecs.v1.Run.accounts:type_name -> ringlet.ecs.v1.Account
+	19, // 55: ringlet.ecs.v1.Run.events:type_name -> ringlet.ecs.v1.Event
+	58, // 56: ringlet.ecs.v1.Run.completed:type_name -> google.protobuf.Timestamp
+	43, // 57: ringlet.ecs.v1.Run.losses:type_name -> ringlet.ecs.v1.Loss
+	50, // 58: ringlet.ecs.v1.ListAuditResponse.entries:type_name -> ringlet.ecs.v1.AuditEntry
+	58, // 59: ringlet.ecs.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
+	0,  // 60: ringlet.ecs.v1.AuditEntry.role:type_name -> ringlet.ecs.v1.Role
+	6,  // 61: ringlet.ecs.v1.RunControl.GetStatus:input_type -> ringlet.ecs.v1.GetStatusRequest
+	8,  // 62: ringlet.ecs.v1.RunControl.DescribeFSM:input_type -> ringlet.ecs.v1.DescribeFSMRequest
+	12, // 63: ringlet.ecs.v1.RunControl.Plan:input_type -> ringlet.ecs.v1.CommandRequest
+	12, // 64: ringlet.ecs.v1.RunControl.Command:input_type -> ringlet.ecs.v1.CommandRequest
+	16, // 65: ringlet.ecs.v1.RunControl.TakeControl:input_type -> ringlet.ecs.v1.TakeControlRequest
+	17, // 66: ringlet.ecs.v1.RunControl.ReleaseControl:input_type -> ringlet.ecs.v1.ReleaseControlRequest
+	18, // 67: ringlet.ecs.v1.RunControl.Watch:input_type -> ringlet.ecs.v1.WatchRequest
+	20, // 68: ringlet.ecs.v1.RunControl.GetSnapshot:input_type -> ringlet.ecs.v1.GetSnapshotRequest
+	21, // 69: ringlet.ecs.v1.RunControl.WatchSnapshots:input_type -> ringlet.ecs.v1.WatchSnapshotsRequest
+	40, // 70: ringlet.ecs.v1.RunControl.ListRuns:input_type -> ringlet.ecs.v1.ListRunsRequest
+	45, // 71: ringlet.ecs.v1.RunControl.GetRun:input_type -> ringlet.ecs.v1.GetRunRequest
+	46, // 72: ringlet.ecs.v1.RunControl.CheckConfiguration:input_type -> ringlet.ecs.v1.CheckConfigurationRequest
+	48, // 73: ringlet.ecs.v1.RunControl.ListAudit:input_type -> ringlet.ecs.v1.ListAuditRequest
+	61, // 74: ringlet.ecs.v1.RunControl.Tap:input_type -> ringlet.tap.v1.Selection
+	62, // 75: ringlet.ecs.v1.RunControl.Sample:input_type -> ringlet.sample.v1.Question
+	7,  // 76: ringlet.ecs.v1.RunControl.GetStatus:output_type -> ringlet.ecs.v1.PartitionStatus
+	9,  // 77: ringlet.ecs.v1.RunControl.DescribeFSM:output_type -> ringlet.ecs.v1.FSM
+	14, // 78: ringlet.ecs.v1.RunControl.Plan:output_type -> ringlet.ecs.v1.PlanResponse
+	13, // 79: ringlet.ecs.v1.RunControl.Command:output_type -> ringlet.ecs.v1.CommandResponse
+	5,  // 80: ringlet.ecs.v1.RunControl.TakeControl:output_type -> ringlet.ecs.v1.Owner
+	5,  // 81: ringlet.ecs.v1.RunControl.ReleaseControl:output_type -> ringlet.ecs.v1.Owner
+	19, // 82: ringlet.ecs.v1.RunControl.Watch:output_type -> ringlet.ecs.v1.Event
+	22, // 83: ringlet.ecs.v1.RunControl.GetSnapshot:output_type -> ringlet.ecs.v1.Snapshot
+	22, // 84: ringlet.ecs.v1.RunControl.WatchSnapshots:output_type -> ringlet.ecs.v1.Snapshot
+	41, // 85: ringlet.ecs.v1.RunControl.ListRuns:output_type -> ringlet.ecs.v1.ListRunsResponse
+	42, // 86: ringlet.ecs.v1.RunControl.GetRun:output_type -> ringlet.ecs.v1.Run
+	47, // 87: ringlet.ecs.v1.RunControl.CheckConfiguration:output_type -> ringlet.ecs.v1.CheckConfigurationResponse
+	49, // 88: ringlet.ecs.v1.RunControl.ListAudit:output_type -> ringlet.ecs.v1.ListAuditResponse
+	63, // 89: ringlet.ecs.v1.RunControl.Tap:output_type -> ringlet.tap.v1.Samples
+	64, // 90: ringlet.ecs.v1.RunControl.Sample:output_type -> ringlet.sample.v1.Samples
+	76, // [76:91] is the sub-list for method output_type
+	61, // [61:76] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_ecs_v1_ecs_proto_init() }
@@ -4839,7 +5115,7 @@ func file_ringlet_ecs_v1_ecs_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_ecs_v1_ecs_proto_rawDesc), len(file_ringlet_ecs_v1_ecs_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   50,
+			NumMessages:   55,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -111,7 +111,7 @@ type Depth struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Entries now.
 	Now uint64 `protobuf:"varint,2,opt,name=now,proto3" json:"now,omitempty"`
-	// Most entries ever.
+	// Most entries since the begin or the last clear, as are the marks that follow.
 	Max uint64 `protobuf:"varint,3,opt,name=max,proto3" json:"max,omitempty"`
 	// Entries it can take.
 	Capacity uint64 `protobuf:"varint,4,opt,name=capacity,proto3" json:"capacity,omitempty"`
@@ -119,7 +119,7 @@ type Depth struct {
 	Crossed []uint64 `protobuf:"varint,5,rep,packed,name=crossed,proto3" json:"crossed,omitempty"`
 	// How often the depth rose to the capacity.
 	Full uint64 `protobuf:"varint,6,opt,name=full,proto3" json:"full,omitempty"`
-	// Highest mark ever reached, in the code of TagNet-farm §VII.C: 0x0, 0x1, 0x3, 0x7, 0xF.
+	// Highest mark reached, in the code of TagNet-farm §VII.C: 0x0, 0x1, 0x3, 0x7, 0xF.
 	Usage         uint32 `protobuf:"varint,7,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -496,6 +496,71 @@ func (x *BURegister) GetReturned() bool {
 	return false
 }
 
+// Cleared says when the high-water marks were cleared last, and what had been counted until then. Counters are not
+// cleared, since the accounts of the run need them.
+type Cleared struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The user who asked for it.
+	User string `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	// Nanoseconds since the Unix epoch.
+	AtNs int64 `protobuf:"varint,2,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"`
+	// The counters at that moment.
+	Counters      *Counters `protobuf:"bytes,3,opt,name=counters,proto3" json:"counters,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Cleared) Reset() {
+	*x = Cleared{}
+	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cleared) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cleared) ProtoMessage() {}
+
+func (x *Cleared) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cleared.ProtoReflect.Descriptor instead.
+func (*Cleared) Descriptor() ([]byte, []int) {
+	return file_ringlet_tagnet_v1_registers_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Cleared) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Cleared) GetAtNs() int64 {
+	if x != nil {
+		return x.AtNs
+	}
+	return 0
+}
+
+func (x *Cleared) GetCounters() *Counters {
+	if x != nil {
+		return x.Counters
+	}
+	return nil
+}
+
 // Counters of the scheduler. The name of a field is the name of the counter everywhere. Each number of a list counts
 // one kind, and the name of the kind is joined to that of the field; so are the names in tags.
 //
@@ -531,7 +596,7 @@ type Counters struct {
 
 func (x *Counters) Reset() {
 	*x = Counters{}
-	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[5]
+	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -543,7 +608,7 @@ func (x *Counters) String() string {
 func (*Counters) ProtoMessage() {}
 
 func (x *Counters) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[5]
+	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -556,7 +621,7 @@ func (x *Counters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counters.ProtoReflect.Descriptor instead.
 func (*Counters) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_registers_proto_rawDescGZIP(), []int{5}
+	return file_ringlet_tagnet_v1_registers_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Counters) GetCycles() uint64 {
@@ -728,7 +793,7 @@ type TagCounters struct {
 
 func (x *TagCounters) Reset() {
 	*x = TagCounters{}
-	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[6]
+	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -740,7 +805,7 @@ func (x *TagCounters) String() string {
 func (*TagCounters) ProtoMessage() {}
 
 func (x *TagCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[6]
+	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -753,7 +818,7 @@ func (x *TagCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TagCounters.ProtoReflect.Descriptor instead.
 func (*TagCounters) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_registers_proto_rawDescGZIP(), []int{6}
+	return file_ringlet_tagnet_v1_registers_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *TagCounters) GetLaunched() uint64 {
@@ -845,7 +910,7 @@ type BUCounters struct {
 
 func (x *BUCounters) Reset() {
 	*x = BUCounters{}
-	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[7]
+	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -857,7 +922,7 @@ func (x *BUCounters) String() string {
 func (*BUCounters) ProtoMessage() {}
 
 func (x *BUCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[7]
+	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -870,7 +935,7 @@ func (x *BUCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BUCounters.ProtoReflect.Descriptor instead.
 func (*BUCounters) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_registers_proto_rawDescGZIP(), []int{7}
+	return file_ringlet_tagnet_v1_registers_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *BUCounters) GetTokens() uint64 {
@@ -1008,7 +1073,11 @@ const file_ringlet_tagnet_v1_registers_proto_rawDesc = "" +
 	"\x04used\x18\x05 \x01(\v2\x18.ringlet.tagnet.v1.DepthR\x04used\x12\x12\n" +
 	"\x04lost\x18\a \x01(\bR\x04lost\x129\n" +
 	"\bcounters\x18\b \x01(\v2\x1d.ringlet.tagnet.v1.BUCountersR\bcounters\x12\x1a\n" +
-	"\breturned\x18\t \x01(\bR\breturnedJ\x04\b\x06\x10\a\"\xb3\r\n" +
+	"\breturned\x18\t \x01(\bR\breturnedJ\x04\b\x06\x10\a\"k\n" +
+	"\aCleared\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12\x13\n" +
+	"\x05at_ns\x18\x02 \x01(\x03R\x04atNs\x127\n" +
+	"\bcounters\x18\x03 \x01(\v2\x1b.ringlet.tagnet.v1.CountersR\bcounters\"\xb3\r\n" +
 	"\bCounters\x12)\n" +
 	"\x06cycles\x18\x01 \x01(\x04B\x11\x8a\xb5\x18\rcycles issuedR\x06cycles\x12]\n" +
 	"\x0epartial_cycles\x18\x02 \x01(\x04B6\x8a\xb5\x182cycles with fewer tokens than active builder unitsR\rpartialCycles\x128\n" +
@@ -1079,29 +1148,31 @@ func file_ringlet_tagnet_v1_registers_proto_rawDescGZIP() []byte {
 	return file_ringlet_tagnet_v1_registers_proto_rawDescData
 }
 
-var file_ringlet_tagnet_v1_registers_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_ringlet_tagnet_v1_registers_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_ringlet_tagnet_v1_registers_proto_goTypes = []any{
 	(*GroupRegister)(nil),             // 0: ringlet.tagnet.v1.GroupRegister
 	(*Depth)(nil),                     // 1: ringlet.tagnet.v1.Depth
 	(*RURegister)(nil),                // 2: ringlet.tagnet.v1.RURegister
 	(*Gone)(nil),                      // 3: ringlet.tagnet.v1.Gone
 	(*BURegister)(nil),                // 4: ringlet.tagnet.v1.BURegister
-	(*Counters)(nil),                  // 5: ringlet.tagnet.v1.Counters
-	(*TagCounters)(nil),               // 6: ringlet.tagnet.v1.TagCounters
-	(*BUCounters)(nil),                // 7: ringlet.tagnet.v1.BUCounters
-	(*descriptorpb.FieldOptions)(nil), // 8: google.protobuf.FieldOptions
+	(*Cleared)(nil),                   // 5: ringlet.tagnet.v1.Cleared
+	(*Counters)(nil),                  // 6: ringlet.tagnet.v1.Counters
+	(*TagCounters)(nil),               // 7: ringlet.tagnet.v1.TagCounters
+	(*BUCounters)(nil),                // 8: ringlet.tagnet.v1.BUCounters
+	(*descriptorpb.FieldOptions)(nil), // 9: google.protobuf.FieldOptions
 }
 var file_ringlet_tagnet_v1_registers_proto_depIdxs = []int32{
 	3, // 0: ringlet.tagnet.v1.RURegister.gone:type_name -> ringlet.tagnet.v1.Gone
 	1, // 1: ringlet.tagnet.v1.BURegister.used:type_name -> ringlet.tagnet.v1.Depth
-	7, // 2: ringlet.tagnet.v1.BURegister.counters:type_name -> ringlet.tagnet.v1.BUCounters
-	6, // 3: ringlet.tagnet.v1.Counters.tags:type_name -> ringlet.tagnet.v1.TagCounters
-	8, // 4: ringlet.tagnet.v1.help:extendee -> google.protobuf.FieldOptions
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	4, // [4:5] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	8, // 2: ringlet.tagnet.v1.BURegister.counters:type_name -> ringlet.tagnet.v1.BUCounters
+	6, // 3: ringlet.tagnet.v1.Cleared.counters:type_name -> ringlet.tagnet.v1.Counters
+	7, // 4: ringlet.tagnet.v1.Counters.tags:type_name -> ringlet.tagnet.v1.TagCounters
+	9, // 5: ringlet.tagnet.v1.help:extendee -> google.protobuf.FieldOptions
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	5, // [5:6] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_tagnet_v1_registers_proto_init() }
@@ -1115,7 +1186,7 @@ func file_ringlet_tagnet_v1_registers_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_tagnet_v1_registers_proto_rawDesc), len(file_ringlet_tagnet_v1_registers_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 1,
 			NumServices:   0,
 		},

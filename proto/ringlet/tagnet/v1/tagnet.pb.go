@@ -226,33 +226,37 @@ const (
 	ControlRequest_OPERATION_LOSE_BU ControlRequest_Operation = 8
 	// Let the target readout unit, which was excluded, attach with a new session, and take part again when it has.
 	ControlRequest_OPERATION_INCLUDE_RU ControlRequest_Operation = 9
+	// Begin the high-water marks anew, from the present depths.
+	ControlRequest_OPERATION_CLEAR_REGISTERS ControlRequest_Operation = 10
 )
 
 // Enum value maps for ControlRequest_Operation.
 var (
 	ControlRequest_Operation_name = map[int32]string{
-		0: "OPERATION_UNSPECIFIED",
-		1: "OPERATION_PAUSE",
-		2: "OPERATION_RESUME",
-		3: "OPERATION_DRAIN",
-		4: "OPERATION_ABANDON",
-		5: "OPERATION_EXCLUDE_BU",
-		6: "OPERATION_INCLUDE_BU",
-		7: "OPERATION_EXCLUDE_RU",
-		8: "OPERATION_LOSE_BU",
-		9: "OPERATION_INCLUDE_RU",
+		0:  "OPERATION_UNSPECIFIED",
+		1:  "OPERATION_PAUSE",
+		2:  "OPERATION_RESUME",
+		3:  "OPERATION_DRAIN",
+		4:  "OPERATION_ABANDON",
+		5:  "OPERATION_EXCLUDE_BU",
+		6:  "OPERATION_INCLUDE_BU",
+		7:  "OPERATION_EXCLUDE_RU",
+		8:  "OPERATION_LOSE_BU",
+		9:  "OPERATION_INCLUDE_RU",
+		10: "OPERATION_CLEAR_REGISTERS",
 	}
 	ControlRequest_Operation_value = map[string]int32{
-		"OPERATION_UNSPECIFIED": 0,
-		"OPERATION_PAUSE":       1,
-		"OPERATION_RESUME":      2,
-		"OPERATION_DRAIN":       3,
-		"OPERATION_ABANDON":     4,
-		"OPERATION_EXCLUDE_BU":  5,
-		"OPERATION_INCLUDE_BU":  6,
-		"OPERATION_EXCLUDE_RU":  7,
-		"OPERATION_LOSE_BU":     8,
-		"OPERATION_INCLUDE_RU":  9,
+		"OPERATION_UNSPECIFIED":     0,
+		"OPERATION_PAUSE":           1,
+		"OPERATION_RESUME":          2,
+		"OPERATION_DRAIN":           3,
+		"OPERATION_ABANDON":         4,
+		"OPERATION_EXCLUDE_BU":      5,
+		"OPERATION_INCLUDE_BU":      6,
+		"OPERATION_EXCLUDE_RU":      7,
+		"OPERATION_LOSE_BU":         8,
+		"OPERATION_INCLUDE_RU":      9,
+		"OPERATION_CLEAR_REGISTERS": 10,
 	}
 )
 
@@ -1226,7 +1230,9 @@ type RegistersResponse struct {
 	// MEPs that wait to be issued again.
 	Again *Depth `protobuf:"bytes,30,opt,name=again,proto3" json:"again,omitempty"`
 	// Tags under way; what is left after a run is what the check FIFO still holds. Absent without a ring.
-	Tags          *Depth `protobuf:"bytes,31,opt,name=tags,proto3" json:"tags,omitempty"`
+	Tags *Depth `protobuf:"bytes,31,opt,name=tags,proto3" json:"tags,omitempty"`
+	// The last clear; absent if there was none.
+	Cleared       *Cleared `protobuf:"bytes,32,opt,name=cleared,proto3" json:"cleared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1450,6 +1456,13 @@ func (x *RegistersResponse) GetTags() *Depth {
 	return nil
 }
 
+func (x *RegistersResponse) GetCleared() *Cleared {
+	if x != nil {
+		return x.Cleared
+	}
+	return nil
+}
+
 // ControlRequest asks for one operation.
 type ControlRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1460,7 +1473,9 @@ type ControlRequest struct {
 	// Name of the unit, for the operations that have one.
 	Target string `protobuf:"bytes,3,opt,name=target,proto3" json:"target,omitempty"`
 	// First MEP that is not to be issued, for drain.
-	End           *uint64 `protobuf:"fixed64,4,opt,name=end,proto3,oneof" json:"end,omitempty"`
+	End *uint64 `protobuf:"fixed64,4,opt,name=end,proto3,oneof" json:"end,omitempty"`
+	// The user who asked for it, for a clear.
+	User          string `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1521,6 +1536,13 @@ func (x *ControlRequest) GetEnd() uint64 {
 		return *x.End
 	}
 	return 0
+}
+
+func (x *ControlRequest) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
 }
 
 // ControlResponse tells the state after the operation.
@@ -2345,7 +2367,7 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	" \x01(\v2\x1b.ringlet.tagnet.v1.PositionR\x03hadJ\x04\b\t\x10\n" +
 	"\"B\n" +
 	"\x10RegistersRequest\x12.\n" +
-	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\"\x94\t\n" +
+	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\"\xca\t\n" +
 	"\x11RegistersResponse\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\rR\x03run\x12\x12\n" +
 	"\x04view\x18\x02 \x01(\x04R\x04view\x12.\n" +
@@ -2375,16 +2397,18 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x06cycles\x18\x1c \x01(\v2\x18.ringlet.tagnet.v1.DepthR\x06cycles\x120\n" +
 	"\x06window\x18\x1d \x01(\v2\x18.ringlet.tagnet.v1.DepthR\x06window\x12.\n" +
 	"\x05again\x18\x1e \x01(\v2\x18.ringlet.tagnet.v1.DepthR\x05again\x12,\n" +
-	"\x04tags\x18\x1f \x01(\v2\x18.ringlet.tagnet.v1.DepthR\x04tags\x1a:\n" +
+	"\x04tags\x18\x1f \x01(\v2\x18.ringlet.tagnet.v1.DepthR\x04tags\x124\n" +
+	"\acleared\x18  \x01(\v2\x1a.ringlet.tagnet.v1.ClearedR\acleared\x1a:\n" +
 	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01J\x04\b\n" +
-	"\x10\vJ\x04\b\v\x10\fJ\x04\b\x0f\x10\x10J\x04\b\x10\x10\x11\"\xc1\x03\n" +
+	"\x10\vJ\x04\b\v\x10\fJ\x04\b\x0f\x10\x10J\x04\b\x10\x10\x11\"\xf4\x03\n" +
 	"\x0eControlRequest\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12I\n" +
 	"\toperation\x18\x02 \x01(\x0e2+.ringlet.tagnet.v1.ControlRequest.OperationR\toperation\x12\x16\n" +
 	"\x06target\x18\x03 \x01(\tR\x06target\x12\x15\n" +
-	"\x03end\x18\x04 \x01(\x06H\x00R\x03end\x88\x01\x01\"\xfc\x01\n" +
+	"\x03end\x18\x04 \x01(\x06H\x00R\x03end\x88\x01\x01\x12\x12\n" +
+	"\x04user\x18\x05 \x01(\tR\x04user\"\x9b\x02\n" +
 	"\tOperation\x12\x19\n" +
 	"\x15OPERATION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fOPERATION_PAUSE\x10\x01\x12\x14\n" +
@@ -2395,7 +2419,9 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x14OPERATION_INCLUDE_BU\x10\x06\x12\x18\n" +
 	"\x14OPERATION_EXCLUDE_RU\x10\a\x12\x15\n" +
 	"\x11OPERATION_LOSE_BU\x10\b\x12\x18\n" +
-	"\x14OPERATION_INCLUDE_RU\x10\tB\x06\n" +
+	"\x14OPERATION_INCLUDE_RU\x10\t\x12\x1d\n" +
+	"\x19OPERATION_CLEAR_REGISTERS\x10\n" +
+	"B\x06\n" +
 	"\x04_end\"]\n" +
 	"\x0fControlResponse\x12.\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x18.ringlet.tagnet.v1.StateR\x05state\x12\x1a\n" +
@@ -2537,6 +2563,7 @@ var file_ringlet_tagnet_v1_tagnet_proto_goTypes = []any{
 	(*GroupRegister)(nil),         // 29: ringlet.tagnet.v1.GroupRegister
 	(*Counters)(nil),              // 30: ringlet.tagnet.v1.Counters
 	(*Depth)(nil),                 // 31: ringlet.tagnet.v1.Depth
+	(*Cleared)(nil),               // 32: ringlet.tagnet.v1.Cleared
 }
 var file_ringlet_tagnet_v1_tagnet_proto_depIdxs = []int32{
 	6,  // 0: ringlet.tagnet.v1.RUUpdate.scope:type_name -> ringlet.tagnet.v1.Scope
@@ -2560,41 +2587,42 @@ var file_ringlet_tagnet_v1_tagnet_proto_depIdxs = []int32{
 	31, // 18: ringlet.tagnet.v1.RegistersResponse.window:type_name -> ringlet.tagnet.v1.Depth
 	31, // 19: ringlet.tagnet.v1.RegistersResponse.again:type_name -> ringlet.tagnet.v1.Depth
 	31, // 20: ringlet.tagnet.v1.RegistersResponse.tags:type_name -> ringlet.tagnet.v1.Depth
-	6,  // 21: ringlet.tagnet.v1.ControlRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	3,  // 22: ringlet.tagnet.v1.ControlRequest.operation:type_name -> ringlet.tagnet.v1.ControlRequest.Operation
-	0,  // 23: ringlet.tagnet.v1.ControlResponse.state:type_name -> ringlet.tagnet.v1.State
-	6,  // 24: ringlet.tagnet.v1.BeginRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	1,  // 25: ringlet.tagnet.v1.BeginRequest.policy:type_name -> ringlet.tagnet.v1.Policy
-	24, // 26: ringlet.tagnet.v1.BeginRequest.rules:type_name -> ringlet.tagnet.v1.Rules
-	0,  // 27: ringlet.tagnet.v1.BeginResponse.state:type_name -> ringlet.tagnet.v1.State
-	6,  // 28: ringlet.tagnet.v1.EndRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	6,  // 29: ringlet.tagnet.v1.FollowRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	0,  // 30: ringlet.tagnet.v1.Notice.state:type_name -> ringlet.tagnet.v1.State
-	23, // 31: ringlet.tagnet.v1.Notice.incident:type_name -> ringlet.tagnet.v1.Incident
-	4,  // 32: ringlet.tagnet.v1.Incident.role:type_name -> ringlet.tagnet.v1.Incident.Role
-	5,  // 33: ringlet.tagnet.v1.Incident.kind:type_name -> ringlet.tagnet.v1.Incident.Kind
-	1,  // 34: ringlet.tagnet.v1.Rules.busy_group:type_name -> ringlet.tagnet.v1.Policy
-	25, // 35: ringlet.tagnet.v1.Rules.groups:type_name -> ringlet.tagnet.v1.UnitSet
-	25, // 36: ringlet.tagnet.v1.Rules.partitions:type_name -> ringlet.tagnet.v1.UnitSet
-	8,  // 37: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
-	12, // 38: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
-	13, // 39: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
-	15, // 40: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
-	17, // 41: ringlet.tagnet.v1.TagNet.Begin:input_type -> ringlet.tagnet.v1.BeginRequest
-	19, // 42: ringlet.tagnet.v1.TagNet.End:input_type -> ringlet.tagnet.v1.EndRequest
-	21, // 43: ringlet.tagnet.v1.TagNet.Follow:input_type -> ringlet.tagnet.v1.FollowRequest
-	10, // 44: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.Notices
-	10, // 45: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.Notices
-	14, // 46: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
-	16, // 47: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
-	18, // 48: ringlet.tagnet.v1.TagNet.Begin:output_type -> ringlet.tagnet.v1.BeginResponse
-	20, // 49: ringlet.tagnet.v1.TagNet.End:output_type -> ringlet.tagnet.v1.EndResponse
-	22, // 50: ringlet.tagnet.v1.TagNet.Follow:output_type -> ringlet.tagnet.v1.Notice
-	44, // [44:51] is the sub-list for method output_type
-	37, // [37:44] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	32, // 21: ringlet.tagnet.v1.RegistersResponse.cleared:type_name -> ringlet.tagnet.v1.Cleared
+	6,  // 22: ringlet.tagnet.v1.ControlRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	3,  // 23: ringlet.tagnet.v1.ControlRequest.operation:type_name -> ringlet.tagnet.v1.ControlRequest.Operation
+	0,  // 24: ringlet.tagnet.v1.ControlResponse.state:type_name -> ringlet.tagnet.v1.State
+	6,  // 25: ringlet.tagnet.v1.BeginRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	1,  // 26: ringlet.tagnet.v1.BeginRequest.policy:type_name -> ringlet.tagnet.v1.Policy
+	24, // 27: ringlet.tagnet.v1.BeginRequest.rules:type_name -> ringlet.tagnet.v1.Rules
+	0,  // 28: ringlet.tagnet.v1.BeginResponse.state:type_name -> ringlet.tagnet.v1.State
+	6,  // 29: ringlet.tagnet.v1.EndRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	6,  // 30: ringlet.tagnet.v1.FollowRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	0,  // 31: ringlet.tagnet.v1.Notice.state:type_name -> ringlet.tagnet.v1.State
+	23, // 32: ringlet.tagnet.v1.Notice.incident:type_name -> ringlet.tagnet.v1.Incident
+	4,  // 33: ringlet.tagnet.v1.Incident.role:type_name -> ringlet.tagnet.v1.Incident.Role
+	5,  // 34: ringlet.tagnet.v1.Incident.kind:type_name -> ringlet.tagnet.v1.Incident.Kind
+	1,  // 35: ringlet.tagnet.v1.Rules.busy_group:type_name -> ringlet.tagnet.v1.Policy
+	25, // 36: ringlet.tagnet.v1.Rules.groups:type_name -> ringlet.tagnet.v1.UnitSet
+	25, // 37: ringlet.tagnet.v1.Rules.partitions:type_name -> ringlet.tagnet.v1.UnitSet
+	8,  // 38: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
+	12, // 39: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
+	13, // 40: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
+	15, // 41: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
+	17, // 42: ringlet.tagnet.v1.TagNet.Begin:input_type -> ringlet.tagnet.v1.BeginRequest
+	19, // 43: ringlet.tagnet.v1.TagNet.End:input_type -> ringlet.tagnet.v1.EndRequest
+	21, // 44: ringlet.tagnet.v1.TagNet.Follow:input_type -> ringlet.tagnet.v1.FollowRequest
+	10, // 45: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.Notices
+	10, // 46: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.Notices
+	14, // 47: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
+	16, // 48: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
+	18, // 49: ringlet.tagnet.v1.TagNet.Begin:output_type -> ringlet.tagnet.v1.BeginResponse
+	20, // 50: ringlet.tagnet.v1.TagNet.End:output_type -> ringlet.tagnet.v1.EndResponse
+	22, // 51: ringlet.tagnet.v1.TagNet.Follow:output_type -> ringlet.tagnet.v1.Notice
+	45, // [45:52] is the sub-list for method output_type
+	38, // [38:45] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_tagnet_v1_tagnet_proto_init() }
