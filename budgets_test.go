@@ -113,7 +113,7 @@ var budgets = map[string]int{
 	"shmem":                    3300,
 	"shmem/ring":               820,
 	"sim":                      490,
-	"sim/builder":              850,
+	"sim/builder":              920,
 	"sim/component":            450,
 	"sim/documents/figures":    500,
 	"sim/documents/level1":     1660,

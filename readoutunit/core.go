@@ -199,7 +199,7 @@ func (c *Core) Step(in *Input, out []Action) []Action {
 	case TokensCame:
 		c.fail(c.addTokens(in.Tokens))
 	case MEPsRead:
-		c.fail(c.transfers.credits.markRead(in.MEP))
+		c.fail(MarkRead(c.transfers, in.MEP))
 		c.reportTriggered()
 	case TokensOver:
 		c.tokensOver = true

@@ -49,7 +49,10 @@ func (c *credits) assign() error {
 	return nil
 }
 
-// markRead notes that the MEPs below are read.
+// MarkRead notes that the unit has read the MEPs below, in a discipline in which tokens come before. An error says that
+// the unit cannot go on.
+func MarkRead(s *Transfers, below uint64) error { return s.credits.markRead(below) }
+
 func (c *credits) markRead(below uint64) error {
 	c.readBelow = max(c.readBelow, below)
 	return c.assign()

@@ -77,7 +77,7 @@ func planChain(seed uint64, index int, env env) plannedRun {
 func (d *dice) drawChainSettings(s unitLayout, processes string) (set []string) {
 	add := func(name string, value any) { set = append(set, fmt.Sprintf("%s=%v", name, value)) }
 	d.addCommonSettings(s, add)
-	add("discipline", d.pick("shift", "free", "pull", "tagring"))
+	add("discipline", d.pick("shift", "push", "free", "pull", "tagring"))
 	add("transport", d.pick("quic", "quic", "auto"))
 	add("builder-loss", "expendable")
 	add("decision-node", s.decision)

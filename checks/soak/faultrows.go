@@ -75,7 +75,7 @@ func (r faultRow) String() string {
 }
 
 // otherDisciplines are those that the table strikes by kill and stop alone.
-var otherDisciplines = []string{"free", "pull", "tagring", "tagring-wait"}
+var otherDisciplines = []string{"push", "free", "pull", "tagring", "tagring-wait"}
 
 // faultRows are all rows, in the order of the table.
 func faultRows(withHosts bool) (rows []faultRow) {

@@ -56,7 +56,7 @@ func planPauses(seed uint64, index int, env env) plannedRun {
 func (d *dice) drawPauseSettings(s unitLayout) (set []string) {
 	add := func(name string, value any) { set = append(set, fmt.Sprintf("%s=%v", name, value)) }
 	d.addCommonSettings(s, add)
-	add("discipline", d.pick("shift", "shift", "free", "pull"))
+	add("discipline", d.pick("shift", "shift", "push", "free", "pull"))
 	add("transport", d.pick("quic", "quic", "quic-go", "stream", "auto"))
 	add("verify", "crc")
 	add("readout-loss", d.pick("expendable", fmt.Sprintf("at-least %d of %d", s.rus-1, s.rus)))

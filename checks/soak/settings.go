@@ -97,7 +97,7 @@ func (d *dice) addDataSettings(s unitLayout, add func(string, any)) {
 
 // addDisciplineSettings draws a discipline and its settings.
 func (d *dice) addDisciplineSettings(s unitLayout, add func(string, any)) (p policy) {
-	discipline := d.pick("shift", "shift", "tagring", "tagring-wait", "pull", "free")
+	discipline := d.pick("shift", "shift", "push", "tagring", "tagring-wait", "pull", "free")
 	add("discipline", discipline)
 	switch discipline {
 	case "shift":
@@ -106,6 +106,8 @@ func (d *dice) addDisciplineSettings(s unitLayout, add func(string, any)) (p pol
 		if end != "none" && d.chance(50) { // else the default, which depends on the hosts
 			add("phase-slack", d.pick("0", "1", "3"))
 		}
+	case "push": // its readout units assign MEPs by number: no other rule goes with it
+		return p
 	case "pull":
 		if s.rus > 1 && d.chance(30) {
 			p.RoI = true

@@ -44,6 +44,9 @@ type ru struct {
 	waitingForSpace bool // in the queue of a host for its budget
 
 	sizes map[uint64]int // bytes of the parts that were read, by MEP
+
+	mepsRead uint64     // MEPs below are read; used with push
+	credits  []*credits // with push: cycles whose MEPs are not all read, in order
 }
 
 // flow is a write under way.

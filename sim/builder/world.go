@@ -237,6 +237,7 @@ func (w *World) Play(ctx context.Context, l sim.Limits) (sim.EndReason, error) {
 	w.tagnet.Start()
 	if w.c.RoundsAhead > 0 {
 		for _, r := range w.rus {
+			r.read(uint64(w.c.RoundsAhead) * uint64(w.tagnet.PlacesPerCycle()))
 			w.s.ScheduleAt(0, (*readReported)(r), 0, 0)
 		}
 	}
@@ -268,8 +269,9 @@ func (w *World) Drain(ctx context.Context) error {
 
 // ReportRead reports to the scheduler that each readout unit has read the first meps MEPs.
 func (w *World) ReportRead(meps uint64) {
-	for i := range w.rus {
+	for i, r := range w.rus {
 		w.recordError(w.tagnet.ApplyUpdate(i, w.readUpdate(meps)))
+		r.read(meps)
 	}
 	w.issue()
 }
@@ -281,6 +283,7 @@ func (w *World) readUpdate(meps uint64) core.Update {
 // reportRUProgress reports to the scheduler how far a readout unit has read: RoundsAhead rounds ahead.
 func (w *World) reportRUProgress(r *ru) {
 	if w.c.RoundsAhead > 0 {
+		r.read(uint64(r.cyclesDone+w.c.RoundsAhead) * uint64(w.tagnet.PlacesPerCycle()))
 		w.s.ScheduleAfter(w.c.MessageDelay, (*readReported)(r), int64(r.cyclesDone), 0)
 	}
 }
@@ -327,6 +330,10 @@ func (e *tokensArrived) Handle(at, _ int64) {
 				r.sizes[mep] = w.model.PartSize(r.index, mep)
 			}
 		}
+	}
+	if w.c.Discipline.Push {
+		w.addCredits(w.batches.remove(at))
+		return
 	}
 	if w.c.WindowDelay == 0 {
 		(*windowsArrived)(w).Handle(at, 0)

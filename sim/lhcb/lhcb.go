@@ -42,7 +42,7 @@ func readGrid(p *study.Params) grid {
 		dummies:     p.Ints("dummies", 0, 4096),
 		slowOutputs: p.Ints("slow-outputs", 0, 4096),
 		barriers: p.Words("barriers", "none", "central", "tournament", "dissemination", disciplinePull, disciplineFree,
-			disciplineTagRing),
+			disciplineTagRing, disciplinePush),
 		sizes: p.Words("sizes", sizesRealistic, sizesGrouped, sizesLargest, sizesMaximal),
 	}
 	for _, name := range []string{"per-leaf", "dummies"} {

@@ -88,7 +88,8 @@ func TestEveryRunConserves(t *testing.T) {
 		c.links = rapid.IntRange(1, 2).Draw(t, "links")
 		c.looseWarmUp, c.looseCounted = c.warm, c.phases
 		c.requestCredit = rapid.IntRange(1, 3).Draw(t, "credit")
-		words := []string{"none", "central", "tournament", "dissemination", disciplinePull, disciplineFree, disciplineTagRing}
+		words := []string{"none", "central", "tournament", "dissemination", disciplinePull, disciplineFree, disciplineTagRing,
+			disciplinePush}
 		c.applyWord(rapid.SampledFrom(words).Draw(t, "under"))
 		c.sizeRule = rapid.SampledFrom([]string{sizesRealistic, sizesGrouped, sizesLargest, sizesMaximal}).Draw(t, "sizes")
 		c.oneDrawPerMFP = rapid.Bool().Draw(t, "drawn by MFP")

@@ -49,18 +49,22 @@ const (
 	sizesMaximal   = "maximal"   // all of the greatest size allowed
 )
 
-// The disciplines. A word of a study is a discipline without phases, or the barrier that ends the phases of the shift.
+// The disciplines. A word of a study is a discipline without phases, the barrier that ends the phases of the shift,
+// or push with a tournament.
 const (
 	disciplineShift   = "shift"
 	disciplinePull    = "pull"
 	disciplineFree    = "free"
 	disciplineTagRing = "tagring"
+	disciplinePush    = "push"
 )
 
 // applyWord sets the discipline and barrier that a word of a study stands for.
 func (c *setup) applyWord(word string) {
 	c.discipline = disciplineShift
 	switch word {
+	case disciplinePush:
+		c.discipline, word = word, "tournament"
 	case disciplinePull, disciplineFree, disciplineTagRing:
 		c.discipline, word = word, "none"
 	}

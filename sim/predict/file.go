@@ -47,7 +47,7 @@ type Setup struct {
 	Nodes        int     `yaml:"nodes"`
 	RUs          int     `yaml:"rus"`
 	BUs          int     `yaml:"bus"`
-	Discipline   string  `yaml:"discipline" enum:"shift,tagring,tagring-wait,pull,free"`
+	Discipline   string  `yaml:"discipline" enum:"shift,push,tagring,tagring-wait,pull,free"`
 	PhaseEnd     string  `yaml:"phase-end" enum:"none,central,tournament,dissemination"`
 	Packing      int     `yaml:"packing"`
 	FragmentSize int     `yaml:"fragment-size"`

@@ -40,7 +40,7 @@ type Results struct {
 type Series struct {
 	Name string `yaml:"name"`
 	// Discipline replaces the value of the column discipline, which does not tell variants apart. "": that value.
-	Discipline string `yaml:"discipline" enum:"shift,tagring,tagring-wait,pull,free,"`
+	Discipline string `yaml:"discipline" enum:"shift,push,tagring,tagring-wait,pull,free,"`
 	PullWindow int    `yaml:"pull-window"`
 }
 

@@ -161,7 +161,7 @@ func TestEverySettingPlays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the model has one goroutine")
 	}
-	for _, discipline := range []string{"shift", "tagring", "tagring-wait", "pull", "free"} {
+	for _, discipline := range []string{"shift", "push", "tagring", "tagring-wait", "pull", "free"} {
 		for _, cluster := range []string{"lossless: true", "shared: true", "hosts: 3"} {
 			for _, units := range []string{"nodes: 5", "rus: 3, bus: 5, sources: 8", "rus: 5, bus: 2"} {
 				text := strings.Replace(good, "lossless: true", cluster, 1)
