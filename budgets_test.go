@@ -89,7 +89,7 @@ var budgets = map[string]int{
 	"node":                     4820,
 	"node/certs":               1050,
 	"node/cluster":             1110,
-	"node/config":              2935,
+	"node/config":              3010,
 	"node/fsm":                 900,
 	"node/hostlimits":          280,
 	"node/metrics":             490,

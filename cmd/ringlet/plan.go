@@ -10,7 +10,8 @@ import (
 type planCmd struct {
 	File    string   `arg:"" help:"The topology: a YAML file that describes a fat tree or a torus, and the nodes on it."`
 	Nodes   int      `default:"0" help:"Plan with the first so many nodes only. 0 = all."`
-	Without []string `help:"Plan without these nodes."`
+	Without []string `help:"Plan without these nodes; the others move up."`
+	Lost    []string `help:"Plan for a run that has lost these nodes: a dummy takes the seat of each."`
 	Show    int      `default:"5" help:"Conflicts to describe. 0 = all."`
 	Phase   int      `default:"-1" help:"Draw what the links carry in this phase of the order as given. -1 = the first with a conflict, if any."`
 	Order   bool     `xor:"how" help:"Print the proposed order and nothing else: a name to a line, ~ where a dummy stands."`
@@ -62,6 +63,11 @@ func (c *planCmd) plan() (*topology.Plan, error) {
 	}
 	if len(c.Without) > 0 {
 		if err := t.Without(c.Without...); err != nil {
+			return nil, err
+		}
+	}
+	if len(c.Lost) > 0 {
+		if err := t.Lose(c.Lost...); err != nil {
 			return nil, err
 		}
 	}

@@ -578,8 +578,7 @@ func selectMembers(c config.Completed, names []string, absent []absentNode) (con
 		return c, nil, &tooFewUnitsError{absent, config.Problem{Key: "builder-loss", Reason: fmt.Sprintf(
 			"%d of %d builder units are there, and the policy is %s (%s)", bus, c.BUs, builder, strings.Join(why, "; "))}}
 	}
-	less := c.Config
-	less.Nodes, less.RUs, less.BUs = len(there), rus, bus
+	less := c.Without(func(rank int) bool { return out[names[rank]] != "" })
 	less.Members = strings.Join(there, ",")
 	less.ReadoutLoss, less.BuilderLoss = rewritePolicy(c.ReadoutLoss, readout, rus), rewritePolicy(c.BuilderLoss, builder,
 		bus)

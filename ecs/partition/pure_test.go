@@ -31,8 +31,8 @@ func TestSelectMembers(t *testing.T) {
 		"a builder that is essential": {"rus: 2\nbus: 3\n", "n4", "", "builder-loss: 2 of 3", [3]int{}},
 		"a readout unit": {"rus: 2\nbus: 3\nreadout-loss: expendable\n", "n0", "n1,n2,n3,n4", "",
 			[3]int{4, 1, 3}},
-		"what is seated": {"nodes: 3\nseats: 2,1,0\nreadout-loss: expendable\nbuilder-loss: expendable\n", "n1", "", "seats",
-			[3]int{}},
+		"one with a seat": {"nodes: 3\nseats: 2,1,0\nreadout-loss: expendable\nbuilder-loss: expendable\n", "n1", "n0,n2",
+			"", [3]int{2, 2, 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg, err := config.Compose("x.yaml", []byte(c.text), nil)

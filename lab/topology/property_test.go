@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -68,6 +69,29 @@ func TestDummiesNeverAddFlows(t *testing.T) {
 						before.flows[link])
 				}
 			}
+		}
+	})
+}
+
+// A run whose order has no conflicts has none after the loss of nodes either: a dummy takes the place of each.
+func TestLostNodesBringNoConflict(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		top := anyTopology(t)
+		best, found := top.propose()
+		if !found {
+			return
+		}
+		top.GivenOrder = best.Order
+		lost := rapid.IntRange(0, len(top.Nodes)-1).Draw(t, "lost")
+		var empty *emptySystemError
+		switch err := top.Lose(top.Nodes[lost].Name); {
+		case errors.As(err, &empty):
+			return
+		case err != nil:
+			t.Fatal(err)
+		}
+		if conflicts, _ := naive(top, top.GivenOrder); conflicts > 0 || top.GivenOrder.places() != best.Order.places() {
+			t.Fatalf("%v: %d conflicts after the loss of node %d of %v", top.GivenOrder, conflicts, lost, best.Order)
 		}
 	})
 }

@@ -3,7 +3,6 @@ package topology
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 )
@@ -81,22 +80,12 @@ func (p *Plan) writeProposed(say func(string, ...any)) {
 		}
 	}
 	switch {
-	case j.Seats == "" || j.inRankOrder():
+	case j.Seats == "":
 	case len(j.Seats) <= maxLineLen:
 		say("  seats of a run: %s", j.Seats)
 	default:
 		say("  seats of a run: as --seats prints them")
 	}
-}
-
-// inRankOrder says whether a run has these seats without the setting.
-func (j *JudgedOrder) inRankOrder() bool {
-	for i, s := range strings.Split(j.Seats, ",") {
-		if s != strconv.Itoa(i) {
-			return false
-		}
-	}
-	return true
 }
 
 // summary is "14 places, 2 dummies (at most 85.7 % of the ports' rate)".

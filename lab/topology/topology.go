@@ -137,11 +137,16 @@ func (t *Topology) KeepFirst(n int) error {
 	if n < 1 || n > len(t.Nodes) {
 		return &emptySystemError{fmt.Sprintf("the first %d nodes are asked for, and there are 1 to %d", n, len(t.Nodes))}
 	}
-	return t.filterNodes(func(i int) bool { return i < n })
+	return t.filterNodes(func(i int) bool { return i < n }, false)
 }
 
-// Without leaves nodes out by name.
-func (t *Topology) Without(names ...string) error {
+// Without leaves nodes out by name. In the given order the others move up.
+func (t *Topology) Without(names ...string) error { return t.remove(names, false) }
+
+// Lose leaves nodes out by name. In the given order dummies take their places, as in a run with seats that loses nodes.
+func (t *Topology) Lose(names ...string) error { return t.remove(names, true) }
+
+func (t *Topology) remove(names []string, keepPlaces bool) error {
 	out := map[string]bool{}
 	for _, name := range names {
 		if !slices.ContainsFunc(t.Nodes, func(n Node) bool { return n.Name == name }) {
@@ -149,11 +154,12 @@ func (t *Topology) Without(names ...string) error {
 		}
 		out[name] = true
 	}
-	return t.filterNodes(func(i int) bool { return !out[t.Nodes[i].Name] })
+	return t.filterNodes(func(i int) bool { return !out[t.Nodes[i].Name] }, keepPlaces)
 }
 
-// filterNodes keeps some of the nodes. In the given order the others move up; only proposals have dummies.
-func (t *Topology) filterNodes(keeps func(node int) bool) error {
+// filterNodes keeps some of the nodes. In the given order dummies take the places of the others, if these places are
+// kept.
+func (t *Topology) filterNodes(keeps func(node int) bool, keepPlaces bool) error {
 	now := make([]int, len(t.Nodes))
 	var kept []Node
 	for i, n := range t.Nodes {
@@ -166,13 +172,11 @@ func (t *Topology) filterNodes(keeps func(node int) bool) error {
 	moved := func(places []int) []int {
 		var out []int
 		for _, node := range places {
-			if node == dummy || now[node] != dummy {
-				out = append(out, node)
-			}
-		}
-		for i, node := range out {
-			if node != dummy {
-				out[i] = now[node]
+			switch {
+			case node != dummy && now[node] != dummy:
+				out = append(out, now[node])
+			case node == dummy || keepPlaces:
+				out = append(out, dummy)
 			}
 		}
 		return out

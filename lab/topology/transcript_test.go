@@ -13,6 +13,7 @@ import (
 //	phase N YAML            with the matrix of that phase
 //	keep N YAML             with the first N nodes
 //	without A,B YAML        without these
+//	lost A,B YAML           with dummies in their places
 //	order YAML              the proposed order
 func TestTranscripts(t *testing.T) {
 	transcript.Play(t, func(
@@ -49,6 +50,8 @@ func planned(t *testing.T, what, arg, text string) (*Plan, error) {
 			err = top.KeepFirst(transcript.Number(t, arg))
 		case "without":
 			err = top.Without(strings.Split(arg, ",")...)
+		case "lost":
+			err = top.Lose(strings.Split(arg, ",")...)
 		case "phase":
 			opt.MatrixPhase = transcript.Number(t, arg)
 		}
