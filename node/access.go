@@ -73,7 +73,7 @@ func (n *process) checkStart(req *nodev1.CommandRequest) error {
 		return nil
 	}
 	for _, m := range s.view.GetMembers() {
-		if m.GetName() == name {
+		if ProcessName(m) == name {
 			return nil
 		}
 	}

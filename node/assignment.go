@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -49,6 +50,9 @@ func newAssignment(req *nodev1.CommandRequest, name string) (*assignment, error)
 	return a, a.locateMembers(name)
 }
 
+// ProcessName is the name of the node whose process has the units of a member: its own, or that of its substitute.
+func ProcessName(m *nodev1.Member) string { return cmp.Or(m.GetSubstitute(), m.GetName()) }
+
 // locateMembers finds this node and the units in the view.
 func (a *assignment) locateMembers(name string) error {
 	seenRU, seenBU := make([]bool, a.cfg.RUs), make([]bool, a.cfg.BUs)
@@ -59,7 +63,7 @@ func (a *assignment) locateMembers(name string) error {
 			return fmt.Errorf("view %d lists %s, of rank %d, at place %d", a.view.GetNumber(), m.GetName(), m.GetRank(), rank)
 		}
 		names = append(names, m.GetName())
-		if m.GetName() == name {
+		if ProcessName(m) == name {
 			a.self = m
 		}
 		if i := int(m.GetRuIndex()); m.GetReadout() && i < len(a.ruRanks) && !seenRU[i] {
@@ -85,7 +89,11 @@ func (a *assignment) locateMembers(name string) error {
 func (a *assignment) transportView() transport.View {
 	v := transport.View{Number: a.view.GetNumber()}
 	for _, m := range a.view.GetMembers() {
-		v.Members = append(v.Members, transport.Member{Name: m.GetName(), Addr: m.GetQuicAddress()})
+		v.Members = append(v.Members, transport.Member{
+			Name:       m.GetName(),
+			Addr:       m.GetQuicAddress(),
+			Substitute: m.GetSubstitute(),
+		})
 	}
 	return v
 }

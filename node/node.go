@@ -376,7 +376,7 @@ func (n *process) reportFault(subsystem string, err error) {
 			n.log.Debug("giving the run up, so only noted", "part", subsystem, "err", err)
 			return
 		}
-		if why.Component != n.cfg.Name {
+		if why.Component != n.memberName() {
 			n.parkRun(why)
 			return
 		}
@@ -433,7 +433,7 @@ func (n *process) logTooLate(what string, late, refused error) {
 // makeCause turns an error into the typed cause of a failed transition. If a peer is at fault, the cause names the peer
 // as the component.
 func (n *process) makeCause(subsystem string, err error) fsm.Cause {
-	component, kind := n.cfg.Name, fsm.CauseFailed
+	component, kind := n.memberName(), fsm.CauseFailed
 	var down *transport.LinkError
 	var late *barrier.TimeoutError
 	var data *builderunit.DataError
@@ -447,7 +447,7 @@ func (n *process) makeCause(subsystem string, err error) fsm.Cause {
 	} else if errors.As(err, &late) && len(late.Missing) == 1 {
 		component = n.readoutName(late.Missing[0])
 	} else if _, req := n.sessionAndRequest(); errors.Is(err, tagnet.ErrGone) && req.GetTagnetName() != "" {
-		component = req.GetTagnetName()
+		component = memberName(req.GetView(), req.GetTagnetName())
 	}
 	return fsm.Cause{
 		Kind:      kind,
@@ -468,7 +468,23 @@ func (n *process) readoutName(ru int) string {
 			return m.GetName()
 		}
 	}
-	return n.cfg.Name
+	return n.memberName()
+}
+
+// memberName is the name of this node in the present view: that of the member that it substitutes for, or its own.
+func (n *process) memberName() string {
+	_, req := n.sessionAndRequest()
+	return memberName(req.GetView(), n.cfg.Name)
+}
+
+// memberName is the name in a view of the process with the given name, which it keeps if it has none there.
+func memberName(v *nodev1.View, process string) string {
+	for _, m := range v.GetMembers() {
+		if ProcessName(m) == process {
+			return m.GetName()
+		}
+	}
+	return process
 }
 
 var errLinksDown = errors.New("the links of this node are down: reset and configure it again")

@@ -112,6 +112,23 @@ func (s *service) Report(ctx context.Context, req *nodev1.ReportRequest) (*nodev
 	return r, nil
 }
 
+// Substitute has the links accept another node in the place of a member that is lost.
+func (s *service) Substitute(ctx context.Context, req *nodev1.SubstituteRequest) (*nodev1.SubstituteResponse, error) {
+	if _, err := s.node.access.admit(ctx, "Substitute", req.GetTerm()); err != nil {
+		return nil, err
+	}
+	defer s.node.controlCalls.beginCall()()
+	now, _ := s.node.sessionAndRequest()
+	rank := int(req.GetRank())
+	if now == nil || now.view.GetNumber() != req.GetView() || rank >= len(now.view.GetMembers()) ||
+		rank == int(now.self.GetRank()) {
+		return nil, status.Errorf(codes.FailedPrecondition, "%s is not configured for view %d with another node of rank %d",
+			s.node.cfg.Name, req.GetView(), rank)
+	}
+	now.endpoint.SetSubstitute(rank, req.GetSubstitute())
+	return &nodev1.SubstituteResponse{}, nil
+}
+
 // Watch streams reports, at an interval and at every change of state.
 func (s *service) Watch(req *nodev1.WatchRequest, out nodev1.Node_WatchServer) error {
 	risen, err := s.node.access.admit(out.Context(), "Watch", req.GetTerm())

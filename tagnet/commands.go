@@ -60,3 +60,14 @@ func (ask commands) ExcludeRU(name string) error {
 func (ask commands) IncludeRU(name string) error {
 	return ask.simple(tagnetv1.ControlRequest_OPERATION_INCLUDE_RU, name)
 }
+
+// SetSubstitute lets another node attach with the units of a node, which itself may not attach any more. An empty
+// substitute lets the node itself attach again.
+func (ask commands) SetSubstitute(name, substitute string) error {
+	_, err := ask(&tagnetv1.ControlRequest{
+		Operation:  tagnetv1.ControlRequest_OPERATION_SUBSTITUTE,
+		Target:     name,
+		Substitute: substitute,
+	})
+	return err
+}

@@ -49,7 +49,8 @@ type Server struct {
 	commands
 	cfg          serverConfig
 	units        [2]map[string]int // by Role and name
-	began        time.Time         // the zero of the Core's times
+	substitutes  substitutes
+	began        time.Time // the zero of the Core's times
 	log          *noticeLog
 	authorizer   *authorizer
 	inbox        chan func()
@@ -240,6 +241,11 @@ func (s *Server) operate(m *tagnetv1.ControlRequest) core.Answer {
 	case tagnetv1.ControlRequest_OPERATION_EXCLUDE_BU, tagnetv1.ControlRequest_OPERATION_INCLUDE_BU,
 		tagnetv1.ControlRequest_OPERATION_LOSE_BU:
 		in.Unit, known = s.units[core.Builder][m.GetTarget()]
+	case tagnetv1.ControlRequest_OPERATION_SUBSTITUTE:
+		if known = s.hasUnit(m.GetTarget()); known {
+			s.substitutes.set(m.GetTarget(), m.GetSubstitute())
+			return core.Answer{}
+		}
 	case tagnetv1.ControlRequest_OPERATION_EXCLUDE_RU, tagnetv1.ControlRequest_OPERATION_INCLUDE_RU:
 		in.Unit, known = s.units[core.Readout][m.GetTarget()]
 	}
@@ -314,8 +320,11 @@ func (s *Server) serveRegisters(ctx context.Context, m *tagnetv1.RegistersReques
 	return s.Registers(), nil
 }
 
-// isMember tells whether a node has a unit in the view.
-func (s *Server) isMember(name string) bool {
+// isMember tells whether a node has a unit in the view, its own or as a substitute.
+func (s *Server) isMember(name string) bool { return s.hasUnit(s.substitutes.memberOf(name)) }
+
+// hasUnit tells whether a member of the view has a unit.
+func (s *Server) hasUnit(name string) bool {
 	_, ru := s.units[core.Readout][name]
 	_, bu := s.units[core.Builder][name]
 	return ru || bu

@@ -151,7 +151,7 @@ func (s *Server) decodeFeedback(st *stream, m *tagnetv1.FeedbackBatch) (core.Inp
 
 // attach tells the Core of the stream of a unit, whose scope was checked.
 func (s *Server) attach(role core.Role, sc *tagnetv1.Scope, had *tagnetv1.Position) (*stream, error) {
-	unit, ok := s.units[role][sc.GetName()]
+	unit, ok := s.units[role][s.substitutes.memberOf(sc.GetName())]
 	switch {
 	case !ok:
 		return nil, s.refuse(core.RefusedName, sc.GetName(), "", "view %d has no %s %q", s.cfg.View, role, sc.GetName())

@@ -118,7 +118,7 @@ func (e *Endpoint) dial(ctx context.Context, rank int) error {
 		if err != nil {
 			return err
 		}
-		conn, answer, err := e.cfg.Network.Dial(ctx, m.Name, m.Addr, h.marshal())
+		conn, answer, err := e.cfg.Network.Dial(ctx, e.certNames.nameOf(rank), m.Addr, h.marshal())
 		if err == nil {
 			return e.finishDial(ctx, rank, conn, answer, memory)
 		}
@@ -318,7 +318,7 @@ func (e *Endpoint) admit(in Incoming, ranks []int) (int, bool) {
 		return e.turnAway(in, RefuseView, fmt.Errorf("it is in view %d, this node in view %d", theirs.view,
 			e.cfg.View.Number))
 	}
-	rank := slices.IndexFunc(e.cfg.View.Members, func(m Member) bool { return m.Name == in.Peer() })
+	rank := e.certNames.rankOf(in.Peer())
 	var before *peer
 	awaited := rank >= 0 && rank < e.cfg.Rank && slices.Contains(ranks, rank)
 	if rank >= 0 && rank != e.cfg.Rank {

@@ -16,8 +16,9 @@ import (
 
 // A Member is a node of a view; its index there is its rank.
 type Member struct {
-	Name string
-	Addr string // where others dial it
+	Name       string
+	Addr       string // where others dial it
+	Substitute string // the node whose process and certificate it is; empty: Name
 }
 
 // A View is an immutable, numbered set of nodes in order.
@@ -110,6 +111,7 @@ type Endpoint struct {
 	// atomic
 	// by rank; set in New for this node, in Connect for others, and again for processes that mayRejoin
 	peers        []atomic.Pointer[peer]
+	certNames    *certNames
 	refusedPeers [numRefuseCodes]atomic.Uint64 // peers turned away
 
 	mu          sync.Mutex // guards the next three
@@ -138,6 +140,7 @@ func New(cfg Config) *Endpoint {
 		ended: make(chan struct{}),
 		peers: make([]atomic.Pointer[peer], len(cfg.View.Members)),
 
+		certNames:   &certNames{cfg.View.Members, make([]atomic.Pointer[string], len(cfg.View.Members))},
 		formerStats: make([]Stats, len(cfg.View.Members)),
 	}
 	e.ctx, e.stop = context.WithCancel(context.Background())

@@ -233,3 +233,26 @@ func TestConnectNamesWhoIsMissing(t *testing.T) {
 		}
 	})
 }
+
+// TestSubstituteIsAwaited: a node that substitutes for a peer links in its place, and the peer itself does not any
+// more.
+func TestSubstituteIsAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3, simnet.Faults{}, nil)
+		defer w.close()
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		n := w.nodes[2].ep
+		n.SetSubstitute(1, "spare")
+		go func() { _ = n.Connect(ctx, []int{1}) }()
+		synctest.Wait()
+		_, _, err := w.stranger("n1").Dial(ctx, "n2", "n2", sayHello())
+		var refused *transport.PeerRefusedError
+		if !errors.As(err, &refused) || refused.Code != transport.RefuseStranger {
+			t.Errorf("a peer for which another node substitutes: %v", err)
+		}
+		if _, _, err := w.stranger("spare").Dial(ctx, "n2", "n2", sayHello()); err != nil {
+			t.Errorf("the substitute: %v", err)
+		}
+	})
+}

@@ -254,7 +254,7 @@ func (c *conductor) watch(run *nodes.Run) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	ctx, cancel := context.WithCancel(c.ctx)
-	back := &readmitter{conductor: c, run: run, readmissions: map[string]readmission{}}
+	back := &readmitter{conductor: c, run: run, readmissions: map[string]readmission{}, refusedSpares: map[string]bool{}}
 	defer back.awaitAttempt()
 	defer cancel()
 	for {

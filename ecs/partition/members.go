@@ -95,7 +95,7 @@ func (m *members) loadMembers(ctx context.Context) error {
 	}
 	before := m.currentState()
 	old, absent := before.nodeSet, before.excludedNodes()
-	present := m.awaitMembers(ctx, l.names, absent, m.joinDeadline())
+	present := withSubstitutes(&l.cfg, l.names, absent, m.awaitMembers(ctx, l.names, absent, m.joinDeadline()))
 	now, err := m.selectParticipants(&l, absent, present)
 	if err != nil {
 		return err
@@ -139,13 +139,13 @@ func (m *members) connectMembers(ctx context.Context, l *loadedConfig, present m
 			members[i] = present[name]
 		}
 		nodeSet := nodes.NewNodeSet(m.nodeSetOptions(&cfg, names), cfg)
-		relocated, err := m.connectNodeSet(ctx, nodeSet, members)
+		relocated, err := m.connectNodeSet(ctx, nodeSet, names, members)
 		if err == nil {
 			return nodeSet, absent, nil
 		}
 		nodeSet.CloseConnections()
 		if relocated != nil {
-			present = relocated
+			present = withSubstitutes(&cfg, names, absent, relocated)
 			continue
 		}
 		unreachable := nodes.UnreachableNodes(err)
@@ -163,7 +163,7 @@ func (m *members) connectMembers(ctx context.Context, l *loadedConfig, present m
 // connectNodeSet connects a NodeSet to its members. If a member's address changes meanwhile, it stops, and relocated
 // has the present addresses: a node that was restarted joins with a new address before gossip has missed the old
 // process.
-func (m *members) connectNodeSet(ctx context.Context, nodeSet *nodes.NodeSet,
+func (m *members) connectNodeSet(ctx context.Context, nodeSet *nodes.NodeSet, names []string,
 	members []cluster.Member) (relocated map[string]cluster.Member, err error) {
 	within, cancel := context.WithTimeout(ctx, m.timeoutFor(answerTimeout))
 	turnedUp := func(present map[string]cluster.Member) bool {
@@ -179,7 +179,7 @@ func (m *members) connectNodeSet(ctx context.Context, nodeSet *nodes.NodeSet,
 		}
 		cancel()
 	})
-	err = nodeSet.Connect(within, members)
+	err = nodeSet.Connect(within, names, members)
 	cancel()
 	look.Wait()
 	if err == nil {
@@ -304,7 +304,7 @@ func (m *members) joinDeadline() time.Time {
 // allPresent says that every node of the set is present, by its watch and by gossip.
 func (m *members) allPresent(nodeSet *nodes.NodeSet) bool {
 	there := cluster.UnitNames(m.cfg.Members.ByName())
-	return nodeSet != nil && nodeSet.AllPresent() && !slices.ContainsFunc(nodeSet.Names(),
+	return nodeSet != nil && nodeSet.AllPresent() && !slices.ContainsFunc(nodeSet.Processes(),
 		func(name string) bool { return !slices.Contains(there, name) })
 }
 
@@ -316,7 +316,7 @@ func (m *members) maySelectMembers(ctx context.Context, c fsm.Command, state fsm
 	if l == nil || l.names == nil || c == fsm.Start && !m.mustConfigure() {
 		return nil
 	}
-	present := m.awaitMembers(ctx, l.names, absent, until)
+	present := withSubstitutes(&l.cfg, l.names, absent, m.awaitMembers(ctx, l.names, absent, until))
 	absent = m.addUnjoined(absent, l.names, present)
 	if _, _, err := selectMembers(l.cfg, l.names, absent); err != nil {
 		return preconditionError(state, c.String(), err.Error())

@@ -126,7 +126,9 @@ func (plan *planner) participants() (who participants, ok bool) {
 		return who, false
 	}
 	p := plan.partition
-	who, err := p.members.selectParticipants(l, plan.excludedNodes(), p.members.livingMembers(p.cfg.Members.ByName()))
+	excluded := plan.excludedNodes()
+	who, err := p.members.selectParticipants(l, excluded,
+		withSubstitutes(&l.cfg, l.names, excluded, p.members.livingMembers(p.cfg.Members.ByName())))
 	if err != nil {
 		plan.addRefusal("%v", err)
 	}

@@ -2,24 +2,28 @@ package partition
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"ringlet/ecs/partition/nodes"
 	"ringlet/node/cluster"
 	"ringlet/node/fsm"
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
 // readmitter takes nodes that were lost in a run, and have joined the cluster again, back into the run, one at a time.
 type readmitter struct {
 	*conductor
-	run          *nodes.Run
-	readmissions map[string]readmission // by node
-	attemptDone  chan struct{}          // closed when the attempt under way is over; nil: there is none
+	run           *nodes.Run
+	readmissions  map[string]readmission // by node
+	refusedSpares map[string]bool        // by lost node and spare: the refusal was told
+	attemptDone   chan struct{}          // closed when the attempt under way is over; nil: there is none
 }
 
 // readmission is how far a lost node is on its way back.
 type readmission struct {
-	lastTry   time.Time     // last attempt to take it into the run
+	lastTry   time.Time     // last attempt with the last candidate
+	tries     int           // so far
 	nextStart time.Time     // when its process is to be started anew; zero: not planned
 	pause     time.Duration // before the last start of its process
 }
@@ -42,20 +46,25 @@ func (c *readmitter) readmitNext(ctx context.Context, now time.Time) {
 			return
 		}
 	}
-	members := c.cfg.Members.ByName()
 	for _, name := range c.run.Names() {
-		m, there := members[name]
 		back := c.readmissions[name]
-		if !there || c.run.MayReadmit(name) != nil || now.Sub(back.lastTry) < readmitRetryDelay {
+		if c.run.MayReadmit(name) != nil || now.Sub(back.lastTry) < readmitRetryDelay {
 			continue
 		}
-		back.lastTry = now
+		list := c.candidates(name)
+		if len(list) == 0 {
+			continue
+		}
+		m := list[back.tries%len(list)]
+		if back.tries++; back.tries%len(list) == 0 {
+			back.lastTry = now
+		}
 		c.readmissions[name] = back
 		pending := make(chan struct{})
 		c.attemptDone = pending
 		c.wg.Go(func() {
 			defer close(pending)
-			c.readmit(ctx, m)
+			c.readmit(ctx, name, m)
 		})
 		return
 	}
@@ -87,35 +96,56 @@ const (
 	maxRestartPause   = time.Minute
 )
 
-// readmit tries to take a node into the run.
-func (c *readmitter) readmit(ctx context.Context, m cluster.Member) {
-	if err := c.run.Reconnect(ctx, m); err != nil {
-		c.log.Debug("a node that was lost is not there", "node", m.Name, "err", err)
+// readmit tries to take a node into the run, by its own process or by that of a spare.
+func (c *readmitter) readmit(ctx context.Context, name string, m cluster.Member) {
+	if err := c.run.Reconnect(ctx, name, m); err != nil {
+		c.log.Debug("the process that is to have the units of a lost node is not there", "node", name, "process", m.Name,
+			"err", err)
+		c.noteRefusedSpare(name, m.Name, err)
 		return
 	}
 	c.commandMu.Lock()
 	defer c.commandMu.Unlock()
-	gone, err := c.run.Readmit(ctx, m.Name)
+	gone, err := c.run.Readmit(ctx, name)
 	if err != nil {
-		c.log.Info("a node that was lost does not come back in this run yet", "node", m.Name, "err", err)
+		c.log.Info("a node that was lost does not come back in this run yet", "node", name, "process", m.Name, "err", err)
+		c.noteRefusedSpare(name, m.Name, err)
 		return
 	}
-	if gone == nil {
-		what := "its builder unit gets MEPs again"
-		if m.Name == c.run.Configuration().DecisionNode {
-			what = "events are decided from the next one that is triggered"
-		}
-		c.log.Warn("a node is back in the run", "node", m.Name)
-		c.publishf(severityInfo, "back", m.Name, "%s was lost and is back: %s", m.Name, what)
-		c.noteReadmitted()
-		return
-	}
-	c.log.Warn("a node is back in the run", "node", m.Name, "marked_from_mep", gone.GetFromMep(), "whole_from_mep",
-		gone.GetBackMep())
-	c.publishf(severityInfo, "back", m.Name,
-		"%s was lost at %s and is back: events are marked from MEP %d on, and whole again from MEP "+
-			"%d on", m.Name, time.Unix(0, gone.GetAtNs()).UTC().Format("15:04:05.000Z"), gone.GetFromMep(), gone.GetBackMep())
+	c.log.Warn("a node is back in the run", "node", name, "process", m.Name, "marked_from_mep", gone.GetFromMep(),
+		"whole_from_mep", gone.GetBackMep())
+	c.publishf(severityInfo, "back", name, "%s", describeReadmission(name, m.Name,
+		name == c.run.Configuration().DecisionNode, gone))
 	c.noteReadmitted()
+}
+
+// describeReadmission is a sentence on a node that is back in the run, or for which the node of process substitutes.
+// gone is the absence of its readout unit; nil: it has none.
+func describeReadmission(name, process string, decides bool, gone *tagnetv1.Gone) string {
+	text, at := name+" was lost", ""
+	if gone != nil {
+		at = time.Unix(0, gone.GetAtNs()).UTC().Format(" at 15:04:05.000Z")
+	}
+	if text += at + " and is back: "; process != name {
+		text = fmt.Sprintf("%s, a spare, substitutes for %s, which was lost%s: ", process, name, at)
+	}
+	switch {
+	case gone != nil:
+		return text + fmt.Sprintf("events are marked from MEP %d on, and whole again from MEP %d on", gone.GetFromMep(),
+			gone.GetBackMep())
+	case decides:
+		return text + "events are decided from the next one that is triggered"
+	}
+	return text + "its builder unit gets MEPs again"
+}
+
+// noteRefusedSpare says once for each lost node and spare why the spare does not substitute.
+func (c *readmitter) noteRefusedSpare(name, process string, why error) {
+	if name == process || c.refusedSpares[name+" "+process] {
+		return
+	}
+	c.refusedSpares[name+" "+process] = true
+	c.publishf(severityWarning, "spare", name, "%s does not substitute for %s: %v", process, name, why)
 }
 
 // noteReadmitted saves the state, and clears Degraded if all units take part.

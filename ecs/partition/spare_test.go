@@ -38,3 +38,52 @@ func TestSpares(t *testing.T) {
 	}
 	h.mustCommand("stop")
 }
+
+// TestSpareSubstitutes holds that a spare takes the units of a node that is lost in a run, that the node's own process
+// takes them again when the spare is lost, and that the next run begins with a spare in place of a node that is gone.
+func TestSpareSubstitutes(t *testing.T) {
+	t.Parallel()
+	h := newFarm(t, 4, func(c *config.Config) {
+		c.Members, c.Nodes, c.Spares = "n0,n1,n2", 3, config.SparesAuto
+		c.ReadoutLoss, c.BuilderLoss = "at-least 2 of 3", "at-least 2 of 3"
+	})
+	h.mustCommand("load", "configure", "start")
+	before := h.awaitBuilt(0)
+	h.endNode("n2")
+	h.await("the spare substitutes", func() bool {
+		return h.journalHas("back", "n3, a spare, substitutes for n2") && !h.Status().GetRoot().GetDegraded()
+	})
+	before = h.awaitBuilt(before + 20_000)
+	h.await("n2 is missed", func() bool { return len(h.members.Members()) == 4 })
+	h.startNode("n2")
+	h.awaitJoined(4)
+	h.endNode("n3")
+	h.await("it is back", func() bool {
+		return h.journalHas("back", "n2 was lost") && !h.Status().GetRoot().GetDegraded()
+	})
+	h.awaitBuilt(before + 20_000)
+	h.mustCommand("stop")
+	good(t, h.closedRun(1), ecsv1.Verdict_VERDICT_DEGRADED, "stopped")
+	h.await("n3 is missed", func() bool { return len(h.members.Members()) == 4 })
+	h.startNode("n3")
+	h.awaitJoined(4)
+	h.endNode("n1")
+	h.await("n1 is missed", func() bool { return len(h.members.Members()) == 4 })
+	h.mustCommand("start")
+	h.awaitBuilding(2)
+	if got := h.substitutes(); !slices.Equal(got, []string{"n1 by n3"}) {
+		t.Errorf("substitutes of the second run: %v", got)
+	}
+	h.mustCommand("stop")
+	good(t, h.closedRun(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+}
+
+// substitutes are the members for which another node substitutes.
+func (h *farm) substitutes() (list []string) {
+	for _, c := range h.Status().GetRoot().GetChildren() {
+		if by := c.GetFacts()["substitute"]; by != "" {
+			list = append(list, c.GetName()+" by "+by)
+		}
+	}
+	return list
+}

@@ -128,6 +128,7 @@ type Operation struct {
 	ReadoutLoss string        `yaml:"readout-loss" default:"essential" placeholder:"POLICY" group:"Operation" help:"Loss of readout units: essential (the run ends, and no other begins without all of them), at-least N of M (the run goes on while N are left, and events lack what the lost ones had, marked as missing), or expendable (likewise, while one is left). A run ends all the same where the node has a builder unit, too, or with tags."`
 	BuilderLoss string        `yaml:"builder-loss" default:"essential" placeholder:"POLICY" group:"Operation" help:"Loss of builder units: essential (the run ends), at-least N of M (the run goes on, degraded, while N are left), or expendable (while one is left)."`
 	ControlLoss time.Duration `yaml:"control-loss" default:"60s" group:"Operation" help:"How long the nodes go on building when the control is gone. After that they end the run in good order."`
+	Spares      string        `yaml:"spares" enum:"never,auto" default:"never" group:"Operation" help:"What the nodes do that have joined and are no members: nothing (never), or substitute for members that are lost, in the run (auto)."`
 	Recovery    string        `yaml:"recovery" default:"never" placeholder:"POLICY" group:"Operation" help:"After a fault has ended a run: never (an operator has to recover), or N in TIME (the partition recovers and starts a new run by itself, at most N times in that time, e.g. 3 in 10m)."`
 
 	// Decisions. Zero DecisionTimeout: see EffectiveDecisionTimeout.
@@ -192,6 +193,9 @@ const (
 	OverloadHold    = "hold"
 	OverloadDiscard = "discard"
 )
+
+// SparesAuto has spares substitute for lost members.
+const SparesAuto = "auto"
 
 // Verification levels.
 const (

@@ -55,6 +55,18 @@ func (c *draft) defaultNodeCount() int {
 	return max(1, min(defaultNodes, len(c.inputs())))
 }
 
+// HostBoundSource names a live source of a readout unit that only processes on its host can send to or read; empty:
+// there is none.
+func (c Completed) HostBoundSource(ru int) string {
+	division := c.Division()
+	for id, in := range c.inputs() {
+		if division.UnitOf(id) == ru && !in.Kind.Network {
+			return in.Name
+		}
+	}
+	return ""
+}
+
 // EventsComplete says whether a run with live sources builds only events with all fragments.
 func (c InputSettings) EventsComplete() bool {
 	return c.HasLiveSources() && c.OnMissing == live.StopAtMissing.String()

@@ -69,3 +69,15 @@ func TestLiveRefusals(t *testing.T) {
 		}
 	}
 }
+
+func TestHostBoundSource(t *testing.T) {
+	c, err := Compose("x", []byte("nodes: 2\nstreams: 1,2\ninput: 'tcp:127.0.0.1:7000,udp::7001,shm:cam0'\n"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ru, want := range []string{"", "shm:cam0"} {
+		if got := c.HostBoundSource(ru); got != want {
+			t.Errorf("readout unit %d: %q, want %q", ru, got, want)
+		}
+	}
+}

@@ -40,7 +40,7 @@ func (c *NodeSet) Adopt(number uint32, key []byte) (*Run, error) {
 		return nil, err
 	}
 	r.key = reportedKey(c.Reports(), number)
-	r.tagnetName, r.tagnetAddress = n.name, n.entry().GetGrpcAddress()
+	r.tagnetName, r.tagnetAddress = n.process(), n.entry().GetGrpcAddress()
 	r.SetKey(key)
 	r.attachScheduler(n)
 	for _, u := range r.Stats().GetBus() {

@@ -12,13 +12,13 @@ import (
 // Each builder unit's share is what the scheduler counted of it and its own node told. A node that is none has no
 // share.
 func TestBuilderShares(t *testing.T) {
-	r := &Run{NodeSet: &NodeSet{nodes: []*member{
+	r := &Run{NodeSet: &NodeSet{roster: roster{nodes: []*member{
 		{name: "n0", firstEntry: &nodev1.Member{Readout: true}},
 		{name: "n1", firstEntry: &nodev1.Member{Builder: true}, report: &nodev1.Report{Counters: map[string]uint64{
 			"bu.bytes_built": 999, "bu.suspensions": 2, "bu.suspended_us": 2000,
 		}}},
 		{name: "n2", firstEntry: &nodev1.Member{Builder: true, BuIndex: 1}},
-	}}}
+	}}}}
 	got := Report{RateS: 2}
 	(&reporter{Run: r}).fillBuilders(&got, []*core.BURegister{
 		{Counters: &core.BUCounters{

@@ -34,7 +34,8 @@ type member struct {
 	term       *nodev1.Term   // of this control
 	faults     *faults        // gets the node's reports; nil in tests
 
-	newEntry atomic.Pointer[nodev1.Member] // in the view, since the node was readmitted; nil: it was not
+	newEntry      atomic.Pointer[nodev1.Member] // in the view, since the node was readmitted; nil: it was not
+	hadSubstitute bool                          // another node substituted for it; readmissions alone use it
 
 	unresponsive atomic.Bool // it did not answer in time: later commands leave it out
 
@@ -52,6 +53,9 @@ func (m *member) entry() *nodev1.Member {
 	}
 	return m.firstEntry
 }
+
+// process is the name of the node whose process has the units: m's own, or its substitute's.
+func (m *member) process() string { return node.ProcessName(m.entry()) }
 
 func (m *member) latestReport() *nodev1.Report {
 	m.mu.Lock()
@@ -176,11 +180,11 @@ func (m *member) requestReport(ctx context.Context) error {
 	return nil
 }
 
-// Connect connects to the node services of members, waits for the first answer of each, and begins to watch them.
-// members must be in the order of ranks. If some do not answer before ctx ends, or refuse, UnreachableNodes reads their
-// names from the error.
-func (c *NodeSet) Connect(ctx context.Context, members []cluster.Member) error {
-	if err := c.dial(entriesOf(&c.cfg, members)...); err != nil {
+// Connect connects to the node services of members, waits for the first answer of each, and begins to watch them. Names
+// and members must be in the order of ranks; a member with another name substitutes for the one of that rank. If some
+// do not answer before ctx ends, or refuse, UnreachableNodes reads their names from the error.
+func (c *NodeSet) Connect(ctx context.Context, names []string, members []cluster.Member) error {
+	if err := c.dial(entriesOf(&c.cfg, names, members)...); err != nil {
 		return err
 	}
 	if err := c.awaitAnswers(ctx); err != nil {
@@ -206,12 +210,14 @@ func UnreachableNodes(err error) map[string]string {
 	return unreachable
 }
 
-// entriesOf are the entries of members, in the order of ranks, in the view of a configuration.
-func entriesOf(cfg *config.Completed, members []cluster.Member) (entries []*nodev1.Member) {
+// entriesOf are the entries of members, in the order of ranks, in the view of a configuration. names are those of the
+// members, and members the nodes whose processes have their units.
+func entriesOf(cfg *config.Completed, names []string, members []cluster.Member) (entries []*nodev1.Member) {
 	for rank, role := range cfg.Roles() {
 		m := members[rank]
 		entries = append(entries, &nodev1.Member{
-			Name:        m.Name,
+			Name:        names[rank],
+			Substitute:  substituteFor(names[rank], m.Name),
 			Rank:        uint32(rank),
 			QuicAddress: m.Meta.QUICAddr,
 			GrpcAddress: m.Meta.GRPCAddr,
@@ -222,6 +228,14 @@ func entriesOf(cfg *config.Completed, members []cluster.Member) (entries []*node
 		})
 	}
 	return entries
+}
+
+// substituteFor is the entry of a process in the view as the substitute of a member; empty: it is the member's own.
+func substituteFor(member, process string) string {
+	if process == member {
+		return ""
+	}
+	return process
 }
 
 // dial connects to the services of nodes and appends the nodes to the set.
@@ -255,7 +269,7 @@ func (c *NodeSet) newMember(m *nodev1.Member) (*member, error) {
 
 // dialService makes a connection to the service of a node.
 func (o *Options) dialService(m *nodev1.Member) (*grpc.ClientConn, error) {
-	creds := o.Identity.ClientCredentials(m.GetName(), o.Log)
+	creds := o.Identity.ClientCredentials(node.ProcessName(m), o.Log)
 	conn, err := grpc.NewClient(m.GetGrpcAddress(), append(o.dialOptions(), grpc.WithTransportCredentials(creds))...)
 	if err != nil {
 		return nil, fmt.Errorf("node service of %s at %s: %w", m.GetName(), m.GetGrpcAddress(), err)

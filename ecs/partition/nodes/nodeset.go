@@ -65,7 +65,7 @@ type NodeSet struct {
 	cfg  config.Completed
 
 	// set by Connect or Rejoin
-	nodes []*member
+	roster
 
 	*faults
 	watch *watch
@@ -90,22 +90,11 @@ func NewNodeSet(opts Options, cfg config.Completed) *NodeSet {
 // Configuration is the one that the NodeSet was made for.
 func (c *NodeSet) Configuration() config.Completed { return c.cfg }
 
-// Names are the names of the nodes, in the order of ranks.
-func (c *NodeSet) Names() []string {
-	names := make([]string, len(c.nodes))
-	for i, n := range c.nodes {
-		names[i] = n.name
+// ObserveProcessEnd observes that the process of a node has ended; the Spawner, which started it, says how.
+func (c *NodeSet) ObserveProcessEnd(process, how string) {
+	if n, err := c.findProcess(process); err == nil {
+		c.faults.ObserveProcessEnd(n.name, how)
 	}
-	return names
-}
-
-// Reports are the last reports of the nodes, in the order of ranks; nil for a node without one.
-func (c *NodeSet) Reports() []*nodev1.Report {
-	reports := make([]*nodev1.Report, len(c.nodes))
-	for i, n := range c.nodes {
-		reports[i] = n.latestReport()
-	}
-	return reports
 }
 
 // Status is the last report of a node, and its presence.
@@ -134,11 +123,11 @@ func (c *NodeSet) AllPresent() bool { return !slices.ContainsFunc(c.nodes, c.isU
 // View is the view of the last Configure; nil before it.
 func (c *NodeSet) View() *nodev1.View { return c.view.Load() }
 
-// ProcessEnded says that the process of a node at this address is known to have ended, and that no process accepts a
-// connection there now.
-func (c *NodeSet) ProcessEnded(node, address string) bool {
-	n, err := c.findMember(node)
-	if err != nil || n.entry().GetGrpcAddress() != address || !c.Presence(node).ProcessEnded {
+// ProcessEnded says that the process of a node at this address, which has the units of a member, is known to have
+// ended, and that no process accepts a connection there now.
+func (c *NodeSet) ProcessEnded(process, address string) bool {
+	n, err := c.findProcess(process)
+	if err != nil || n.entry().GetGrpcAddress() != address || !c.Presence(n.name).ProcessEnded {
 		return false
 	}
 	conn, err := net.DialTimeout("tcp", address, c.opts.timeoutFor(probeTimeout))
@@ -249,7 +238,7 @@ func (o *Options) hasNewAddress(n *member) bool {
 	if o.AddressOf == nil {
 		return false
 	}
-	at := o.AddressOf(n.name)
+	at := o.AddressOf(n.process())
 	return at != "" && at != n.entry().GetGrpcAddress()
 }
 
@@ -366,16 +355,6 @@ func (m *member) takeOffline(ctx context.Context, abandon bool) error {
 	return errors.Join(errs...)
 }
 
-// findMember finds a node of the set by its name.
-func (c *NodeSet) findMember(name string) (*member, error) {
-	for _, n := range c.nodes {
-		if n.name == name {
-			return n, nil
-		}
-	}
-	return nil, fmt.Errorf("there is no node called %s", name)
-}
-
 // An outputError says that a node cannot write its output, or not have its inputs.
 type outputError struct {
 	Node    string
@@ -436,11 +415,19 @@ func CheckOutputAt(
 	}
 	c := NewNodeSet(Options{Identity: id, Term: term}, cfg)
 	defer c.CloseConnections()
-	if err := c.dial(entriesOf(&cfg, members)...); err != nil {
+	if err := c.dial(entriesOf(&cfg, namesOf(members), members)...); err != nil {
 		return err
 	}
 	_, _, err := c.CheckOutput(ctx, 0)
 	return err
+}
+
+func namesOf(members []cluster.Member) []string {
+	names := make([]string, len(members))
+	for i, m := range members {
+		names[i] = m.Name
+	}
+	return names
 }
 
 // TagnetNode is the node whose process runs the scheduler; empty: this process does.
@@ -486,7 +473,11 @@ func (c *NodeSet) Describe(rank int) map[string]string {
 	n := c.nodes[rank]
 	rep := n.latestReport()
 	about := map[string]string{"address": n.entry().GetGrpcAddress(), "data": n.entry().GetQuicAddress()}
-	for key, v := range map[string]string{"version": rep.GetVersion(), "host": rep.GetMachine().GetHost()} {
+	for key, v := range map[string]string{
+		"version":    rep.GetVersion(),
+		"host":       rep.GetMachine().GetHost(),
+		"substitute": n.entry().GetSubstitute(),
+	} {
 		if v != "" {
 			about[key] = v
 		}

@@ -29,7 +29,7 @@ func TestPhases(t *testing.T) {
 	of := func(name string, ru uint32, rep *nodev1.Report) *member {
 		return &member{name: name, firstEntry: &nodev1.Member{Readout: true, RuIndex: ru}, report: rep}
 	}
-	r := &Run{NodeSet: &NodeSet{nodes: []*member{
+	r := &Run{NodeSet: &NodeSet{roster: roster{nodes: []*member{
 		of("n1", 1, &nodev1.Report{Timeline: []*nodev1.Step{
 			{Phase: 7, Builder: 2, Mep: 20, Meps: 3, BeginUs: 5_000_010, SentUs: 5_000_030, ReleasedUs: 5_000_031},
 			{Phase: 8, Builder: -1, BeginUs: 4_999_990, SentUs: 4_999_990},
@@ -39,7 +39,7 @@ func TestPhases(t *testing.T) {
 			node.HistogramHeld + "1": encoded(7, 90),
 			node.HistogramHeld + "x": encoded(1), node.HistogramBarrier: encoded(1),
 		}}),
-	}}}
+	}}}}
 	var got Report
 	(&reporter{r, ecsrun.State{Begun: time.UnixMicro(5_000_000)}}).fillPhases(&got)
 	want := Report{

@@ -120,11 +120,11 @@ func (r *outputs) newMemberOf(n *member) *member {
 	if r.opts.AddressOf == nil {
 		return n
 	}
-	addr := r.opts.AddressOf(n.name)
+	addr := r.opts.AddressOf(n.process())
 	if addr == "" || addr == n.entry().GetGrpcAddress() {
 		return n
 	}
-	fresh, err := r.newMember(&nodev1.Member{Name: n.name, GrpcAddress: addr})
+	fresh, err := r.newMember(&nodev1.Member{Name: n.name, Substitute: n.entry().GetSubstitute(), GrpcAddress: addr})
 	if err != nil {
 		return n
 	}

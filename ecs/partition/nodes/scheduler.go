@@ -57,8 +57,9 @@ func (r *scheduler) startScheduler(ctx context.Context) error {
 	name := ""
 	n := r.localHost
 	if r.set.opts.TagnetNode != "" {
-		n, err = r.tagnetNode()
-		name = r.set.opts.TagnetNode // units expect the certificate of this node; of the control if name is empty
+		if n, err = r.tagnetNode(); err == nil {
+			name = n.process() // units expect the certificate of this node; of the control if name is empty
+		}
 	} else if n == nil {
 		n, err = r.hostScheduler()
 	}
@@ -234,6 +235,13 @@ func (r *scheduler) createScheduler(ctx context.Context, n *member, core tagcore
 			"the scheduler could not be made on it: "+err.Error())}
 	}
 	r.attachScheduler(n)
+	for _, n := range r.set.nodes {
+		if by := n.entry().GetSubstitute(); by != "" {
+			if err := r.current().SetSubstitute(n.name, by); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 

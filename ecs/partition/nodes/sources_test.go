@@ -14,14 +14,14 @@ import (
 
 // Each live source is told of by the node of its readout unit, under its id.
 func TestSources(t *testing.T) {
-	r := &Run{NodeSet: &NodeSet{nodes: []*member{
+	r := &Run{NodeSet: &NodeSet{roster: roster{nodes: []*member{
 		{name: "n0", firstEntry: &nodev1.Member{Readout: true}},
 		{name: "n1", firstEntry: &nodev1.Member{Readout: true, RuIndex: 1}, report: &nodev1.Report{Reasons: []*nodev1.Reason{
 			{Source: 0, Kind: node.ReasonRefused, Why: "of another source"},
 			{Source: 1, Kind: node.ReasonRefused, Why: "buffers of 200000 bytes, 65535 at most"},
 			{Source: 1, Kind: node.ReasonThrownAway, Why: "the fragment of event 7 came again; the first one stays"},
 		}, Frontends: map[uint32]string{0: "of another source", 1: `"board" at 10.0.0.7:5000`}}},
-	}}, cfg: config.Completed{Config: config.Config{
+	}}}, cfg: config.Completed{Config: config.Config{
 		Shape:         config.Shape{RUs: 2},
 		Data:          config.Data{Streams: "1"},
 		InputSettings: config.InputSettings{Input: "tcp:h:1,tcp:h:2"},
@@ -78,7 +78,7 @@ func TestLetDown(t *testing.T) {
 			Counters: want.counters,
 			Status:   &nodev1.Status{Cause: &nodev1.Cause{What: "no such device", Part: "input"}},
 		}}
-		r := &Run{NodeSet: &NodeSet{nodes: []*member{n}}}
+		r := &Run{NodeSet: &NodeSet{roster: roster{nodes: []*member{n}}}}
 		r.cfg.RUs, r.cfg.Streams = 1, want.streams
 		down, broken := r.inputFailure(true)
 		if (down != nil) != want.down || broken != want.broken || down != nil && down.What != "no such device" {

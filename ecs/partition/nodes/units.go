@@ -14,6 +14,7 @@ import (
 	"ringlet/internal/stopwatch"
 	"ringlet/node"
 	"ringlet/node/cluster"
+	"ringlet/node/fsm"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 	"ringlet/tagnet/core"
@@ -255,17 +256,75 @@ func (u *units) MayReadmit(node string) error {
 var errRunEnds = errors.New("the run ends, so no node joins it again: the next configure takes all nodes that are " +
 	"there")
 
-// Reconnect connects to the present process of a lost node, at its address in the cluster, and waits for its answer.
-// Readmit is next.
-func (u *units) Reconnect(ctx context.Context, at cluster.Member) error {
-	if err := u.run.MayReadmit(at.Name); err != nil {
+// Reconnect connects to the process that is to have the units of a lost node: its own present one, or that of another
+// node, which substitutes for it. It waits for an answer. Readmit is next.
+func (u *units) Reconnect(ctx context.Context, node string, at cluster.Member) error {
+	if err := u.run.MayReadmit(node); err != nil {
 		return err
 	}
-	n, err := u.run.findMember(at.Name)
+	n, err := u.run.findMember(node)
 	if err != nil {
 		return err
 	}
-	return u.run.reconnect(ctx, n, at)
+	before := n.latestReport()
+	if err := u.run.reconnect(ctx, n, at); err != nil || n.process() == n.name {
+		return err
+	}
+	return u.checkSubstitute(ctx, n, before)
+}
+
+// checkSubstitute says why a node cannot substitute for a member, of which before is a report: it is busy, or what the
+// units read or write is not there.
+func (u *units) checkSubstitute(ctx context.Context, n *member, before *nodev1.Report) error {
+	rep, entry := n.latestReport(), n.entry()
+	switch state := rep.GetStatus().GetState(); state {
+	case fsm.Running.String(), fsm.Paused.String():
+		return fmt.Errorf("%s cannot substitute for %s: it is %s in run %d", n.process(), n.name, state, rep.GetRun())
+	}
+	if entry.GetReadout() && rep.GetMachine().GetHost() != before.GetMachine().GetHost() {
+		if name := u.run.cfg.HostBoundSource(int(entry.GetRuIndex())); name != "" {
+			return fmt.Errorf("%s cannot substitute for %s: the source %s is on host %s", n.process(), n.name, name,
+				before.GetMachine().GetHost())
+		}
+	}
+	if !usesHostResources(&u.run.cfg, entry) {
+		return nil
+	}
+	answer, err := n.client.CheckOutput(ctx, &nodev1.CheckOutputRequest{
+		Configuration: u.run.cfg.Effective(),
+		Seat:          entry,
+		Term:          n.term,
+	})
+	if why := answer.GetProblem(); err == nil && why != "" {
+		err = errors.New(why)
+	}
+	if err != nil {
+		return fmt.Errorf("%s cannot substitute for %s: %w", n.process(), n.name, err)
+	}
+	return nil
+}
+
+// announceSubstitute tells the scheduler and the other nodes whose certificate counts for the units of a lost node.
+func (u *units) announceSubstitute(ctx context.Context, n *member) error {
+	by := n.entry().GetSubstitute()
+	if by == "" && !n.hadSubstitute {
+		return nil
+	}
+	n.hadSubstitute = true
+	if err := u.run.current().SetSubstitute(n.name, by); err != nil {
+		return err
+	}
+	return errors.Join(requestEach(slices.DeleteFunc(slices.Clone(u.run.nodes), func(m *member) bool {
+		return m == n || u.run.isUnavailable(m)
+	}), func(m *member) error {
+		_, err := m.client.Substitute(ctx, &nodev1.SubstituteRequest{
+			Term:       m.term,
+			View:       u.run.View().GetNumber(),
+			Rank:       n.entry().GetRank(),
+			Substitute: by,
+		})
+		return err
+	})...)
 }
 
 // Readmit takes a reconnected node into the run again. It returns the part of the run for which the node's readout unit
@@ -329,6 +388,8 @@ func (u *units) cancelOnLoss(giveUp func()) (end func()) {
 func (u *units) reconnect(ctx context.Context, n *member, at cluster.Member) error {
 	entry := proto.CloneOf(n.entry())
 	entry.GrpcAddress, entry.QuicAddress = at.Meta.GRPCAddr, at.Meta.QUICAddr
+	n.hadSubstitute = n.hadSubstitute || entry.GetSubstitute() != ""
+	entry.Substitute = substituteFor(n.name, at.Name)
 	conn, err := u.run.opts.dialService(entry)
 	if err != nil {
 		return err
@@ -348,7 +409,7 @@ func (u *units) reconnect(ctx context.Context, n *member, at cluster.Member) err
 
 // relink gives a node its memory and its links to all nodes that take part, and waits until these report the links.
 func (u *units) relink(ctx context.Context, n *member) error {
-	if err := n.takeOffline(ctx, true); err != nil {
+	if err := errors.Join(n.takeOffline(ctx, true), u.announceSubstitute(ctx, n)); err != nil {
 		return err
 	}
 	view := proto.CloneOf(u.run.View())

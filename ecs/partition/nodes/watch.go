@@ -137,12 +137,20 @@ func (w *watch) lossObservation(n *member, err error) fault.Observation {
 			"it and the control do not trust each other any more: "+why.Error()
 	case errors.Is(err, errNewProcess):
 		x.Kind, x.Subsystem, x.What = fault.ProcessVanished, fault.SubsystemProcess,
-			"its process has ended, and "+errNewProcess.Error()
+			n.processWords()+" has ended, and "+errNewProcess.Error()
 	case isConnRefused(err):
 		x.Kind, x.Subsystem, x.What = fault.ProcessVanished, fault.SubsystemProcess,
-			"its process has ended: no process listens at "+n.entry().GetGrpcAddress()+" any more"
+			n.processWords()+" has ended: no process listens at "+n.entry().GetGrpcAddress()+" any more"
 	}
 	return x
+}
+
+// processWords are the words for the process that has a member's units.
+func (m *member) processWords() string {
+	if m.process() == m.name {
+		return "its process"
+	}
+	return "the process of " + m.process() + ", which substituted for it,"
 }
 
 // certificateRefusal is the reason in an error that one side refuses the other's certificate; nil if err is another

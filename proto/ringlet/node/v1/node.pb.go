@@ -124,7 +124,10 @@ type Member struct {
 	// It holds a builder unit.
 	Builder bool `protobuf:"varint,7,opt,name=builder,proto3" json:"builder,omitempty"`
 	// Index of its builder unit; meaningful if builder.
-	BuIndex       uint32 `protobuf:"varint,8,opt,name=bu_index,json=buIndex,proto3" json:"bu_index,omitempty"`
+	BuIndex uint32 `protobuf:"varint,8,opt,name=bu_index,json=buIndex,proto3" json:"bu_index,omitempty"`
+	// Name of the node that substitutes for it: its process has the units, the addresses are its, and its certificate counts.
+	// Empty: the member itself does.
+	Substitute    string `protobuf:"bytes,20,opt,name=substitute,proto3" json:"substitute,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -215,6 +218,123 @@ func (x *Member) GetBuIndex() uint32 {
 	return 0
 }
 
+func (x *Member) GetSubstitute() string {
+	if x != nil {
+		return x.Substitute
+	}
+	return ""
+}
+
+// SubstituteRequest names the node that substitutes for a member of the view.
+type SubstituteRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Term of the calling control.
+	Term *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
+	// Number of the view.
+	View uint64 `protobuf:"varint,1,opt,name=view,proto3" json:"view,omitempty"`
+	// Rank of the member.
+	Rank uint32 `protobuf:"varint,2,opt,name=rank,proto3" json:"rank,omitempty"`
+	// Name of the node that substitutes for it; empty: the member itself is awaited again.
+	Substitute    string `protobuf:"bytes,3,opt,name=substitute,proto3" json:"substitute,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SubstituteRequest) Reset() {
+	*x = SubstituteRequest{}
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubstituteRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubstituteRequest) ProtoMessage() {}
+
+func (x *SubstituteRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubstituteRequest.ProtoReflect.Descriptor instead.
+func (*SubstituteRequest) Descriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *SubstituteRequest) GetTerm() *Term {
+	if x != nil {
+		return x.Term
+	}
+	return nil
+}
+
+func (x *SubstituteRequest) GetView() uint64 {
+	if x != nil {
+		return x.View
+	}
+	return 0
+}
+
+func (x *SubstituteRequest) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *SubstituteRequest) GetSubstitute() string {
+	if x != nil {
+		return x.Substitute
+	}
+	return ""
+}
+
+// SubstituteResponse is empty.
+type SubstituteResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SubstituteResponse) Reset() {
+	*x = SubstituteResponse{}
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubstituteResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubstituteResponse) ProtoMessage() {}
+
+func (x *SubstituteResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubstituteResponse.ProtoReflect.Descriptor instead.
+func (*SubstituteResponse) Descriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{2}
+}
+
 // View is the immutable, numbered list of the nodes taking part, in order of rank.
 type View struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -228,7 +348,7 @@ type View struct {
 
 func (x *View) Reset() {
 	*x = View{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[1]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -240,7 +360,7 @@ func (x *View) String() string {
 func (*View) ProtoMessage() {}
 
 func (x *View) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[1]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -253,7 +373,7 @@ func (x *View) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use View.ProtoReflect.Descriptor instead.
 func (*View) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{1}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *View) GetNumber() uint64 {
@@ -308,7 +428,7 @@ type CommandRequest struct {
 
 func (x *CommandRequest) Reset() {
 	*x = CommandRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[2]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -320,7 +440,7 @@ func (x *CommandRequest) String() string {
 func (*CommandRequest) ProtoMessage() {}
 
 func (x *CommandRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[2]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -333,7 +453,7 @@ func (x *CommandRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandRequest.ProtoReflect.Descriptor instead.
 func (*CommandRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{2}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CommandRequest) GetProtocol() uint32 {
@@ -440,7 +560,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[3]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -452,7 +572,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[3]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -465,7 +585,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{3}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Term) GetNumber() uint64 {
@@ -493,7 +613,7 @@ type CommandResponse struct {
 
 func (x *CommandResponse) Reset() {
 	*x = CommandResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[4]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -505,7 +625,7 @@ func (x *CommandResponse) String() string {
 func (*CommandResponse) ProtoMessage() {}
 
 func (x *CommandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[4]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -518,7 +638,7 @@ func (x *CommandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandResponse.ProtoReflect.Descriptor instead.
 func (*CommandResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{4}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CommandResponse) GetStatus() *Status {
@@ -548,7 +668,7 @@ type Status struct {
 
 func (x *Status) Reset() {
 	*x = Status{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[5]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -560,7 +680,7 @@ func (x *Status) String() string {
 func (*Status) ProtoMessage() {}
 
 func (x *Status) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[5]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -573,7 +693,7 @@ func (x *Status) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Status.ProtoReflect.Descriptor instead.
 func (*Status) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{5}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Status) GetState() string {
@@ -634,7 +754,7 @@ type Cause struct {
 
 func (x *Cause) Reset() {
 	*x = Cause{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[6]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -646,7 +766,7 @@ func (x *Cause) String() string {
 func (*Cause) ProtoMessage() {}
 
 func (x *Cause) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[6]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -659,7 +779,7 @@ func (x *Cause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cause.ProtoReflect.Descriptor instead.
 func (*Cause) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{6}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Cause) GetComponent() string {
@@ -726,7 +846,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[7]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -738,7 +858,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[7]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -751,7 +871,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{7}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *WatchRequest) GetIntervalMs() uint32 {
@@ -791,7 +911,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[8]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -803,7 +923,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[8]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -816,7 +936,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{8}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReportRequest) GetLetGo() bool {
@@ -912,7 +1032,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[9]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -924,7 +1044,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[9]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -937,7 +1057,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{9}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Report) GetName() string {
@@ -1165,7 +1285,7 @@ type Reason struct {
 
 func (x *Reason) Reset() {
 	*x = Reason{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[10]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1177,7 +1297,7 @@ func (x *Reason) String() string {
 func (*Reason) ProtoMessage() {}
 
 func (x *Reason) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[10]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1190,7 +1310,7 @@ func (x *Reason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reason.ProtoReflect.Descriptor instead.
 func (*Reason) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{10}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Reason) GetSource() uint32 {
@@ -1233,7 +1353,7 @@ type Missing struct {
 
 func (x *Missing) Reset() {
 	*x = Missing{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1245,7 +1365,7 @@ func (x *Missing) String() string {
 func (*Missing) ProtoMessage() {}
 
 func (x *Missing) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1258,7 +1378,7 @@ func (x *Missing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Missing.ProtoReflect.Descriptor instead.
 func (*Missing) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{11}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Missing) GetRuIndex() uint32 {
@@ -1319,7 +1439,7 @@ type Link struct {
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1331,7 +1451,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1344,7 +1464,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{12}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Link) GetRank() uint32 {
@@ -1423,7 +1543,7 @@ type Machine struct {
 
 func (x *Machine) Reset() {
 	*x = Machine{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1435,7 +1555,7 @@ func (x *Machine) String() string {
 func (*Machine) ProtoMessage() {}
 
 func (x *Machine) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1448,7 +1568,7 @@ func (x *Machine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Machine.ProtoReflect.Descriptor instead.
 func (*Machine) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{13}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Machine) GetProcessors() uint32 {
@@ -1538,7 +1658,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1550,7 +1670,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1563,7 +1683,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{14}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Step) GetPhase() uint64 {
@@ -1628,7 +1748,7 @@ type ProfileRequest struct {
 
 func (x *ProfileRequest) Reset() {
 	*x = ProfileRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1640,7 +1760,7 @@ func (x *ProfileRequest) String() string {
 func (*ProfileRequest) ProtoMessage() {}
 
 func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1653,7 +1773,7 @@ func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileRequest.ProtoReflect.Descriptor instead.
 func (*ProfileRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{15}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ProfileRequest) GetKind() string {
@@ -1681,7 +1801,7 @@ type ProfileResponse struct {
 
 func (x *ProfileResponse) Reset() {
 	*x = ProfileResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1693,7 +1813,7 @@ func (x *ProfileResponse) String() string {
 func (*ProfileResponse) ProtoMessage() {}
 
 func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1706,7 +1826,7 @@ func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileResponse.ProtoReflect.Descriptor instead.
 func (*ProfileResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{16}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ProfileResponse) GetData() []byte {
@@ -1733,7 +1853,7 @@ type CheckOutputRequest struct {
 
 func (x *CheckOutputRequest) Reset() {
 	*x = CheckOutputRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1745,7 +1865,7 @@ func (x *CheckOutputRequest) String() string {
 func (*CheckOutputRequest) ProtoMessage() {}
 
 func (x *CheckOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1758,7 +1878,7 @@ func (x *CheckOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckOutputRequest.ProtoReflect.Descriptor instead.
 func (*CheckOutputRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{17}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CheckOutputRequest) GetConfiguration() []byte {
@@ -1804,7 +1924,7 @@ type CheckOutputResponse struct {
 
 func (x *CheckOutputResponse) Reset() {
 	*x = CheckOutputResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1816,7 +1936,7 @@ func (x *CheckOutputResponse) String() string {
 func (*CheckOutputResponse) ProtoMessage() {}
 
 func (x *CheckOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1829,7 +1949,7 @@ func (x *CheckOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckOutputResponse.ProtoReflect.Descriptor instead.
 func (*CheckOutputResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{18}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CheckOutputResponse) GetProblem() string {
@@ -1872,7 +1992,7 @@ type RecordedRequest struct {
 
 func (x *RecordedRequest) Reset() {
 	*x = RecordedRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1884,7 +2004,7 @@ func (x *RecordedRequest) String() string {
 func (*RecordedRequest) ProtoMessage() {}
 
 func (x *RecordedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1897,7 +2017,7 @@ func (x *RecordedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordedRequest.ProtoReflect.Descriptor instead.
 func (*RecordedRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{19}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RecordedRequest) GetConfiguration() []byte {
@@ -1958,7 +2078,7 @@ type RecordedResponse struct {
 
 func (x *RecordedResponse) Reset() {
 	*x = RecordedResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2090,7 @@ func (x *RecordedResponse) String() string {
 func (*RecordedResponse) ProtoMessage() {}
 
 func (x *RecordedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2103,7 @@ func (x *RecordedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordedResponse.ProtoReflect.Descriptor instead.
 func (*RecordedResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{20}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RecordedResponse) GetDirectory() string {
@@ -2058,7 +2178,7 @@ type RecordedBuilder struct {
 
 func (x *RecordedBuilder) Reset() {
 	*x = RecordedBuilder{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2070,7 +2190,7 @@ func (x *RecordedBuilder) String() string {
 func (*RecordedBuilder) ProtoMessage() {}
 
 func (x *RecordedBuilder) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2083,7 +2203,7 @@ func (x *RecordedBuilder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordedBuilder.ProtoReflect.Descriptor instead.
 func (*RecordedBuilder) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{21}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RecordedBuilder) GetIndex() uint32 {
@@ -2154,7 +2274,7 @@ type ConcludeRequest struct {
 
 func (x *ConcludeRequest) Reset() {
 	*x = ConcludeRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2166,7 +2286,7 @@ func (x *ConcludeRequest) String() string {
 func (*ConcludeRequest) ProtoMessage() {}
 
 func (x *ConcludeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2179,7 +2299,7 @@ func (x *ConcludeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConcludeRequest.ProtoReflect.Descriptor instead.
 func (*ConcludeRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{22}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ConcludeRequest) GetConfiguration() []byte {
@@ -2226,7 +2346,7 @@ type ConcludeResponse struct {
 
 func (x *ConcludeResponse) Reset() {
 	*x = ConcludeResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[23]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2238,7 +2358,7 @@ func (x *ConcludeResponse) String() string {
 func (*ConcludeResponse) ProtoMessage() {}
 
 func (x *ConcludeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[23]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2251,7 +2371,7 @@ func (x *ConcludeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConcludeResponse.ProtoReflect.Descriptor instead.
 func (*ConcludeResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{23}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{25}
 }
 
 // TapRequest asks for a sample of events.
@@ -2265,7 +2385,7 @@ type TapRequest struct {
 
 func (x *TapRequest) Reset() {
 	*x = TapRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[24]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2277,7 +2397,7 @@ func (x *TapRequest) String() string {
 func (*TapRequest) ProtoMessage() {}
 
 func (x *TapRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[24]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2290,7 +2410,7 @@ func (x *TapRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TapRequest.ProtoReflect.Descriptor instead.
 func (*TapRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{24}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *TapRequest) GetSelection() *v1.Selection {
@@ -2304,7 +2424,7 @@ var File_ringlet_node_v1_node_proto protoreflect.FileDescriptor
 
 const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\n" +
-	"\x1aringlet/node/v1/node.proto\x12\x0fringlet.node.v1\x1a\x1eringlet/sample/v1/sample.proto\x1a\x18ringlet/tap/v1/tap.proto\"\xe0\x01\n" +
+	"\x1aringlet/node/v1/node.proto\x12\x0fringlet.node.v1\x1a\x1eringlet/sample/v1/sample.proto\x1a\x18ringlet/tap/v1/tap.proto\"\x80\x02\n" +
 	"\x06Member\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x12!\n" +
@@ -2313,7 +2433,18 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\areadout\x18\x05 \x01(\bR\areadout\x12\x19\n" +
 	"\bru_index\x18\x06 \x01(\rR\aruIndex\x12\x18\n" +
 	"\abuilder\x18\a \x01(\bR\abuilder\x12\x19\n" +
-	"\bbu_index\x18\b \x01(\rR\abuIndex\"Q\n" +
+	"\bbu_index\x18\b \x01(\rR\abuIndex\x12\x1e\n" +
+	"\n" +
+	"substitute\x18\x14 \x01(\tR\n" +
+	"substitute\"\x86\x01\n" +
+	"\x11SubstituteRequest\x12)\n" +
+	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\x12\x12\n" +
+	"\x04view\x18\x01 \x01(\x04R\x04view\x12\x12\n" +
+	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x1e\n" +
+	"\n" +
+	"substitute\x18\x03 \x01(\tR\n" +
+	"substitute\"\x14\n" +
+	"\x12SubstituteResponse\"Q\n" +
 	"\x04View\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x121\n" +
 	"\amembers\x18\x02 \x03(\v2\x17.ringlet.node.v1.MemberR\amembers\"\xad\x03\n" +
@@ -2505,7 +2636,7 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\fCOMMAND_STOP\x10\x06\x12\x11\n" +
 	"\rCOMMAND_RESET\x10\a\x12\x12\n" +
 	"\x0eCOMMAND_UNLOAD\x10\b\x12\x13\n" +
-	"\x0fCOMMAND_RECOVER\x10\t2\xac\x05\n" +
+	"\x0fCOMMAND_RECOVER\x10\t2\x83\x06\n" +
 	"\x04Node\x12L\n" +
 	"\aCommand\x12\x1f.ringlet.node.v1.CommandRequest\x1a .ringlet.node.v1.CommandResponse\x12A\n" +
 	"\x05Watch\x12\x1d.ringlet.node.v1.WatchRequest\x1a\x17.ringlet.node.v1.Report0\x01\x12A\n" +
@@ -2513,7 +2644,9 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\aProfile\x12\x1f.ringlet.node.v1.ProfileRequest\x1a .ringlet.node.v1.ProfileResponse0\x01\x12X\n" +
 	"\vCheckOutput\x12#.ringlet.node.v1.CheckOutputRequest\x1a$.ringlet.node.v1.CheckOutputResponse\x12Q\n" +
 	"\bRecorded\x12 .ringlet.node.v1.RecordedRequest\x1a!.ringlet.node.v1.RecordedResponse0\x01\x12O\n" +
-	"\bConclude\x12 .ringlet.node.v1.ConcludeRequest\x1a!.ringlet.node.v1.ConcludeResponse\x12=\n" +
+	"\bConclude\x12 .ringlet.node.v1.ConcludeRequest\x1a!.ringlet.node.v1.ConcludeResponse\x12U\n" +
+	"\n" +
+	"Substitute\x12\".ringlet.node.v1.SubstituteRequest\x1a#.ringlet.node.v1.SubstituteResponse\x12=\n" +
 	"\x03Tap\x12\x1b.ringlet.node.v1.TapRequest\x1a\x17.ringlet.tap.v1.Samples0\x01\x12C\n" +
 	"\x06Sample\x12\x1b.ringlet.sample.v1.Question\x1a\x1a.ringlet.sample.v1.Samples0\x01B&Z$ringlet/proto/ringlet/node/v1;nodev1b\x06proto3"
 
@@ -2530,93 +2663,98 @@ func file_ringlet_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_ringlet_node_v1_node_proto_goTypes = []any{
 	(Command)(0),                // 0: ringlet.node.v1.Command
 	(*Member)(nil),              // 1: ringlet.node.v1.Member
-	(*View)(nil),                // 2: ringlet.node.v1.View
-	(*CommandRequest)(nil),      // 3: ringlet.node.v1.CommandRequest
-	(*Term)(nil),                // 4: ringlet.node.v1.Term
-	(*CommandResponse)(nil),     // 5: ringlet.node.v1.CommandResponse
-	(*Status)(nil),              // 6: ringlet.node.v1.Status
-	(*Cause)(nil),               // 7: ringlet.node.v1.Cause
-	(*WatchRequest)(nil),        // 8: ringlet.node.v1.WatchRequest
-	(*ReportRequest)(nil),       // 9: ringlet.node.v1.ReportRequest
-	(*Report)(nil),              // 10: ringlet.node.v1.Report
-	(*Reason)(nil),              // 11: ringlet.node.v1.Reason
-	(*Missing)(nil),             // 12: ringlet.node.v1.Missing
-	(*Link)(nil),                // 13: ringlet.node.v1.Link
-	(*Machine)(nil),             // 14: ringlet.node.v1.Machine
-	(*Step)(nil),                // 15: ringlet.node.v1.Step
-	(*ProfileRequest)(nil),      // 16: ringlet.node.v1.ProfileRequest
-	(*ProfileResponse)(nil),     // 17: ringlet.node.v1.ProfileResponse
-	(*CheckOutputRequest)(nil),  // 18: ringlet.node.v1.CheckOutputRequest
-	(*CheckOutputResponse)(nil), // 19: ringlet.node.v1.CheckOutputResponse
-	(*RecordedRequest)(nil),     // 20: ringlet.node.v1.RecordedRequest
-	(*RecordedResponse)(nil),    // 21: ringlet.node.v1.RecordedResponse
-	(*RecordedBuilder)(nil),     // 22: ringlet.node.v1.RecordedBuilder
-	(*ConcludeRequest)(nil),     // 23: ringlet.node.v1.ConcludeRequest
-	(*ConcludeResponse)(nil),    // 24: ringlet.node.v1.ConcludeResponse
-	(*TapRequest)(nil),          // 25: ringlet.node.v1.TapRequest
-	nil,                         // 26: ringlet.node.v1.Report.CountersEntry
-	nil,                         // 27: ringlet.node.v1.Report.HistogramsEntry
-	nil,                         // 28: ringlet.node.v1.Report.FrontendsEntry
-	(*v1.Selection)(nil),        // 29: ringlet.tap.v1.Selection
-	(*v11.Question)(nil),        // 30: ringlet.sample.v1.Question
-	(*v1.Samples)(nil),          // 31: ringlet.tap.v1.Samples
-	(*v11.Samples)(nil),         // 32: ringlet.sample.v1.Samples
+	(*SubstituteRequest)(nil),   // 2: ringlet.node.v1.SubstituteRequest
+	(*SubstituteResponse)(nil),  // 3: ringlet.node.v1.SubstituteResponse
+	(*View)(nil),                // 4: ringlet.node.v1.View
+	(*CommandRequest)(nil),      // 5: ringlet.node.v1.CommandRequest
+	(*Term)(nil),                // 6: ringlet.node.v1.Term
+	(*CommandResponse)(nil),     // 7: ringlet.node.v1.CommandResponse
+	(*Status)(nil),              // 8: ringlet.node.v1.Status
+	(*Cause)(nil),               // 9: ringlet.node.v1.Cause
+	(*WatchRequest)(nil),        // 10: ringlet.node.v1.WatchRequest
+	(*ReportRequest)(nil),       // 11: ringlet.node.v1.ReportRequest
+	(*Report)(nil),              // 12: ringlet.node.v1.Report
+	(*Reason)(nil),              // 13: ringlet.node.v1.Reason
+	(*Missing)(nil),             // 14: ringlet.node.v1.Missing
+	(*Link)(nil),                // 15: ringlet.node.v1.Link
+	(*Machine)(nil),             // 16: ringlet.node.v1.Machine
+	(*Step)(nil),                // 17: ringlet.node.v1.Step
+	(*ProfileRequest)(nil),      // 18: ringlet.node.v1.ProfileRequest
+	(*ProfileResponse)(nil),     // 19: ringlet.node.v1.ProfileResponse
+	(*CheckOutputRequest)(nil),  // 20: ringlet.node.v1.CheckOutputRequest
+	(*CheckOutputResponse)(nil), // 21: ringlet.node.v1.CheckOutputResponse
+	(*RecordedRequest)(nil),     // 22: ringlet.node.v1.RecordedRequest
+	(*RecordedResponse)(nil),    // 23: ringlet.node.v1.RecordedResponse
+	(*RecordedBuilder)(nil),     // 24: ringlet.node.v1.RecordedBuilder
+	(*ConcludeRequest)(nil),     // 25: ringlet.node.v1.ConcludeRequest
+	(*ConcludeResponse)(nil),    // 26: ringlet.node.v1.ConcludeResponse
+	(*TapRequest)(nil),          // 27: ringlet.node.v1.TapRequest
+	nil,                         // 28: ringlet.node.v1.Report.CountersEntry
+	nil,                         // 29: ringlet.node.v1.Report.HistogramsEntry
+	nil,                         // 30: ringlet.node.v1.Report.FrontendsEntry
+	(*v1.Selection)(nil),        // 31: ringlet.tap.v1.Selection
+	(*v11.Question)(nil),        // 32: ringlet.sample.v1.Question
+	(*v1.Samples)(nil),          // 33: ringlet.tap.v1.Samples
+	(*v11.Samples)(nil),         // 34: ringlet.sample.v1.Samples
 }
 var file_ringlet_node_v1_node_proto_depIdxs = []int32{
-	1,  // 0: ringlet.node.v1.View.members:type_name -> ringlet.node.v1.Member
-	0,  // 1: ringlet.node.v1.CommandRequest.command:type_name -> ringlet.node.v1.Command
-	2,  // 2: ringlet.node.v1.CommandRequest.view:type_name -> ringlet.node.v1.View
-	4,  // 3: ringlet.node.v1.CommandRequest.term:type_name -> ringlet.node.v1.Term
-	6,  // 4: ringlet.node.v1.CommandResponse.status:type_name -> ringlet.node.v1.Status
-	7,  // 5: ringlet.node.v1.Status.cause:type_name -> ringlet.node.v1.Cause
-	4,  // 6: ringlet.node.v1.WatchRequest.term:type_name -> ringlet.node.v1.Term
-	4,  // 7: ringlet.node.v1.ReportRequest.term:type_name -> ringlet.node.v1.Term
-	6,  // 8: ringlet.node.v1.Report.status:type_name -> ringlet.node.v1.Status
-	26, // 9: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
-	27, // 10: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
-	15, // 11: ringlet.node.v1.Report.timeline:type_name -> ringlet.node.v1.Step
-	13, // 12: ringlet.node.v1.Report.links:type_name -> ringlet.node.v1.Link
-	14, // 13: ringlet.node.v1.Report.machine:type_name -> ringlet.node.v1.Machine
-	1,  // 14: ringlet.node.v1.Report.seat:type_name -> ringlet.node.v1.Member
-	7,  // 15: ringlet.node.v1.Report.stopped:type_name -> ringlet.node.v1.Cause
-	12, // 16: ringlet.node.v1.Report.missing:type_name -> ringlet.node.v1.Missing
-	7,  // 17: ringlet.node.v1.Report.bad_peers:type_name -> ringlet.node.v1.Cause
-	4,  // 18: ringlet.node.v1.Report.term:type_name -> ringlet.node.v1.Term
-	11, // 19: ringlet.node.v1.Report.reasons:type_name -> ringlet.node.v1.Reason
-	28, // 20: ringlet.node.v1.Report.frontends:type_name -> ringlet.node.v1.Report.FrontendsEntry
-	1,  // 21: ringlet.node.v1.CheckOutputRequest.seat:type_name -> ringlet.node.v1.Member
-	4,  // 22: ringlet.node.v1.CheckOutputRequest.term:type_name -> ringlet.node.v1.Term
-	4,  // 23: ringlet.node.v1.RecordedRequest.term:type_name -> ringlet.node.v1.Term
-	22, // 24: ringlet.node.v1.RecordedResponse.builders:type_name -> ringlet.node.v1.RecordedBuilder
-	4,  // 25: ringlet.node.v1.ConcludeRequest.term:type_name -> ringlet.node.v1.Term
-	29, // 26: ringlet.node.v1.TapRequest.selection:type_name -> ringlet.tap.v1.Selection
-	3,  // 27: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
-	8,  // 28: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
-	9,  // 29: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
-	16, // 30: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
-	18, // 31: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
-	20, // 32: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
-	23, // 33: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
-	25, // 34: ringlet.node.v1.Node.Tap:input_type -> ringlet.node.v1.TapRequest
-	30, // 35: ringlet.node.v1.Node.Sample:input_type -> ringlet.sample.v1.Question
-	5,  // 36: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
-	10, // 37: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
-	10, // 38: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
-	17, // 39: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
-	19, // 40: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
-	21, // 41: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
-	24, // 42: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
-	31, // 43: ringlet.node.v1.Node.Tap:output_type -> ringlet.tap.v1.Samples
-	32, // 44: ringlet.node.v1.Node.Sample:output_type -> ringlet.sample.v1.Samples
-	36, // [36:45] is the sub-list for method output_type
-	27, // [27:36] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	6,  // 0: ringlet.node.v1.SubstituteRequest.term:type_name -> ringlet.node.v1.Term
+	1,  // 1: ringlet.node.v1.View.members:type_name -> ringlet.node.v1.Member
+	0,  // 2: ringlet.node.v1.CommandRequest.command:type_name -> ringlet.node.v1.Command
+	4,  // 3: ringlet.node.v1.CommandRequest.view:type_name -> ringlet.node.v1.View
+	6,  // 4: ringlet.node.v1.CommandRequest.term:type_name -> ringlet.node.v1.Term
+	8,  // 5: ringlet.node.v1.CommandResponse.status:type_name -> ringlet.node.v1.Status
+	9,  // 6: ringlet.node.v1.Status.cause:type_name -> ringlet.node.v1.Cause
+	6,  // 7: ringlet.node.v1.WatchRequest.term:type_name -> ringlet.node.v1.Term
+	6,  // 8: ringlet.node.v1.ReportRequest.term:type_name -> ringlet.node.v1.Term
+	8,  // 9: ringlet.node.v1.Report.status:type_name -> ringlet.node.v1.Status
+	28, // 10: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
+	29, // 11: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
+	17, // 12: ringlet.node.v1.Report.timeline:type_name -> ringlet.node.v1.Step
+	15, // 13: ringlet.node.v1.Report.links:type_name -> ringlet.node.v1.Link
+	16, // 14: ringlet.node.v1.Report.machine:type_name -> ringlet.node.v1.Machine
+	1,  // 15: ringlet.node.v1.Report.seat:type_name -> ringlet.node.v1.Member
+	9,  // 16: ringlet.node.v1.Report.stopped:type_name -> ringlet.node.v1.Cause
+	14, // 17: ringlet.node.v1.Report.missing:type_name -> ringlet.node.v1.Missing
+	9,  // 18: ringlet.node.v1.Report.bad_peers:type_name -> ringlet.node.v1.Cause
+	6,  // 19: ringlet.node.v1.Report.term:type_name -> ringlet.node.v1.Term
+	13, // 20: ringlet.node.v1.Report.reasons:type_name -> ringlet.node.v1.Reason
+	30, // 21: ringlet.node.v1.Report.frontends:type_name -> ringlet.node.v1.Report.FrontendsEntry
+	1,  // 22: ringlet.node.v1.CheckOutputRequest.seat:type_name -> ringlet.node.v1.Member
+	6,  // 23: ringlet.node.v1.CheckOutputRequest.term:type_name -> ringlet.node.v1.Term
+	6,  // 24: ringlet.node.v1.RecordedRequest.term:type_name -> ringlet.node.v1.Term
+	24, // 25: ringlet.node.v1.RecordedResponse.builders:type_name -> ringlet.node.v1.RecordedBuilder
+	6,  // 26: ringlet.node.v1.ConcludeRequest.term:type_name -> ringlet.node.v1.Term
+	31, // 27: ringlet.node.v1.TapRequest.selection:type_name -> ringlet.tap.v1.Selection
+	5,  // 28: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
+	10, // 29: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
+	11, // 30: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
+	18, // 31: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
+	20, // 32: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
+	22, // 33: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
+	25, // 34: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
+	2,  // 35: ringlet.node.v1.Node.Substitute:input_type -> ringlet.node.v1.SubstituteRequest
+	27, // 36: ringlet.node.v1.Node.Tap:input_type -> ringlet.node.v1.TapRequest
+	32, // 37: ringlet.node.v1.Node.Sample:input_type -> ringlet.sample.v1.Question
+	7,  // 38: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
+	12, // 39: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
+	12, // 40: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
+	19, // 41: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
+	21, // 42: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
+	23, // 43: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
+	26, // 44: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
+	3,  // 45: ringlet.node.v1.Node.Substitute:output_type -> ringlet.node.v1.SubstituteResponse
+	33, // 46: ringlet.node.v1.Node.Tap:output_type -> ringlet.tap.v1.Samples
+	34, // 47: ringlet.node.v1.Node.Sample:output_type -> ringlet.sample.v1.Samples
+	38, // [38:48] is the sub-list for method output_type
+	28, // [28:38] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_node_v1_node_proto_init() }
@@ -2630,7 +2768,7 @@ func file_ringlet_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_node_v1_node_proto_rawDesc), len(file_ringlet_node_v1_node_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   28,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -30,6 +30,7 @@ const (
 	Node_CheckOutput_FullMethodName = "/ringlet.node.v1.Node/CheckOutput"
 	Node_Recorded_FullMethodName    = "/ringlet.node.v1.Node/Recorded"
 	Node_Conclude_FullMethodName    = "/ringlet.node.v1.Node/Conclude"
+	Node_Substitute_FullMethodName  = "/ringlet.node.v1.Node/Substitute"
 	Node_Tap_FullMethodName         = "/ringlet.node.v1.Node/Tap"
 	Node_Sample_FullMethodName      = "/ringlet.node.v1.Node/Sample"
 )
@@ -56,6 +57,8 @@ type NodeClient interface {
 	Recorded(ctx context.Context, in *RecordedRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RecordedResponse], error)
 	// Conclude writes the verdict of a run into the manifest of its directory on this host.
 	Conclude(ctx context.Context, in *ConcludeRequest, opts ...grpc.CallOption) (*ConcludeResponse, error)
+	// Substitute has the node accept another node in the place of a member of its view that is lost.
+	Substitute(ctx context.Context, in *SubstituteRequest, opts ...grpc.CallOption) (*SubstituteResponse, error)
 	// Tap streams a sample of the events that the node builds, run after run, until the caller ends the stream.
 	Tap(ctx context.Context, in *TapRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[v1.Samples], error)
 	// Sample streams samples of counters, read at an interval, until it has sent all that were asked for or the run is over.
@@ -167,6 +170,16 @@ func (c *nodeClient) Conclude(ctx context.Context, in *ConcludeRequest, opts ...
 	return out, nil
 }
 
+func (c *nodeClient) Substitute(ctx context.Context, in *SubstituteRequest, opts ...grpc.CallOption) (*SubstituteResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SubstituteResponse)
+	err := c.cc.Invoke(ctx, Node_Substitute_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *nodeClient) Tap(ctx context.Context, in *TapRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[v1.Samples], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Node_ServiceDesc.Streams[3], Node_Tap_FullMethodName, cOpts...)
@@ -227,6 +240,8 @@ type NodeServer interface {
 	Recorded(*RecordedRequest, grpc.ServerStreamingServer[RecordedResponse]) error
 	// Conclude writes the verdict of a run into the manifest of its directory on this host.
 	Conclude(context.Context, *ConcludeRequest) (*ConcludeResponse, error)
+	// Substitute has the node accept another node in the place of a member of its view that is lost.
+	Substitute(context.Context, *SubstituteRequest) (*SubstituteResponse, error)
 	// Tap streams a sample of the events that the node builds, run after run, until the caller ends the stream.
 	Tap(*TapRequest, grpc.ServerStreamingServer[v1.Samples]) error
 	// Sample streams samples of counters, read at an interval, until it has sent all that were asked for or the run is over.
@@ -261,6 +276,9 @@ func (UnimplementedNodeServer) Recorded(*RecordedRequest, grpc.ServerStreamingSe
 }
 func (UnimplementedNodeServer) Conclude(context.Context, *ConcludeRequest) (*ConcludeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Conclude not implemented")
+}
+func (UnimplementedNodeServer) Substitute(context.Context, *SubstituteRequest) (*SubstituteResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Substitute not implemented")
 }
 func (UnimplementedNodeServer) Tap(*TapRequest, grpc.ServerStreamingServer[v1.Samples]) error {
 	return status.Error(codes.Unimplemented, "method Tap not implemented")
@@ -394,6 +412,24 @@ func _Node_Conclude_Handler(srv interface{}, ctx context.Context, dec func(inter
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Node_Substitute_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SubstituteRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).Substitute(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_Substitute_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).Substitute(ctx, req.(*SubstituteRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Node_Tap_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(TapRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -438,6 +474,10 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Conclude",
 			Handler:    _Node_Conclude_Handler,
+		},
+		{
+			MethodName: "Substitute",
+			Handler:    _Node_Substitute_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -228,6 +228,8 @@ const (
 	ControlRequest_OPERATION_INCLUDE_RU ControlRequest_Operation = 9
 	// Begin the high-water marks anew, from the present depths.
 	ControlRequest_OPERATION_CLEAR_REGISTERS ControlRequest_Operation = 10
+	// Let another node attach with the units of the target, and not the target itself.
+	ControlRequest_OPERATION_SUBSTITUTE ControlRequest_Operation = 20
 )
 
 // Enum value maps for ControlRequest_Operation.
@@ -244,6 +246,7 @@ var (
 		8:  "OPERATION_LOSE_BU",
 		9:  "OPERATION_INCLUDE_RU",
 		10: "OPERATION_CLEAR_REGISTERS",
+		20: "OPERATION_SUBSTITUTE",
 	}
 	ControlRequest_Operation_value = map[string]int32{
 		"OPERATION_UNSPECIFIED":     0,
@@ -257,6 +260,7 @@ var (
 		"OPERATION_LOSE_BU":         8,
 		"OPERATION_INCLUDE_RU":      9,
 		"OPERATION_CLEAR_REGISTERS": 10,
+		"OPERATION_SUBSTITUTE":      20,
 	}
 )
 
@@ -1475,7 +1479,9 @@ type ControlRequest struct {
 	// First MEP that is not to be issued, for drain.
 	End *uint64 `protobuf:"fixed64,4,opt,name=end,proto3,oneof" json:"end,omitempty"`
 	// The user who asked for it, for a clear.
-	User          string `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
+	User string `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
+	// With substitute: the node whose certificate counts for the units of the target; empty: the target itself.
+	Substitute    string `protobuf:"bytes,20,opt,name=substitute,proto3" json:"substitute,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1541,6 +1547,13 @@ func (x *ControlRequest) GetEnd() uint64 {
 func (x *ControlRequest) GetUser() string {
 	if x != nil {
 		return x.User
+	}
+	return ""
+}
+
+func (x *ControlRequest) GetSubstitute() string {
+	if x != nil {
+		return x.Substitute
 	}
 	return ""
 }
@@ -2402,13 +2415,16 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01J\x04\b\n" +
-	"\x10\vJ\x04\b\v\x10\fJ\x04\b\x0f\x10\x10J\x04\b\x10\x10\x11\"\xf4\x03\n" +
+	"\x10\vJ\x04\b\v\x10\fJ\x04\b\x0f\x10\x10J\x04\b\x10\x10\x11\"\xae\x04\n" +
 	"\x0eControlRequest\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12I\n" +
 	"\toperation\x18\x02 \x01(\x0e2+.ringlet.tagnet.v1.ControlRequest.OperationR\toperation\x12\x16\n" +
 	"\x06target\x18\x03 \x01(\tR\x06target\x12\x15\n" +
 	"\x03end\x18\x04 \x01(\x06H\x00R\x03end\x88\x01\x01\x12\x12\n" +
-	"\x04user\x18\x05 \x01(\tR\x04user\"\x9b\x02\n" +
+	"\x04user\x18\x05 \x01(\tR\x04user\x12\x1e\n" +
+	"\n" +
+	"substitute\x18\x14 \x01(\tR\n" +
+	"substitute\"\xb5\x02\n" +
 	"\tOperation\x12\x19\n" +
 	"\x15OPERATION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fOPERATION_PAUSE\x10\x01\x12\x14\n" +
@@ -2421,7 +2437,8 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x11OPERATION_LOSE_BU\x10\b\x12\x18\n" +
 	"\x14OPERATION_INCLUDE_RU\x10\t\x12\x1d\n" +
 	"\x19OPERATION_CLEAR_REGISTERS\x10\n" +
-	"B\x06\n" +
+	"\x12\x18\n" +
+	"\x14OPERATION_SUBSTITUTE\x10\x14B\x06\n" +
 	"\x04_end\"]\n" +
 	"\x0fControlResponse\x12.\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x18.ringlet.tagnet.v1.StateR\x05state\x12\x1a\n" +

@@ -1,0 +1,68 @@
+package partition
+
+import (
+	"slices"
+
+	"ringlet/node/cluster"
+	"ringlet/node/config"
+)
+
+// A spare is a node of the cluster that is no member of the configuration. With spares: auto it substitutes for a
+// member that is lost: its process gets rank, indices and seat of the member, under the member's name.
+
+// substitutesFor returns which spare substitutes for which member: the first spare for the first member that is
+// missing, and so on. Members without a spare are left out.
+func substitutesFor(missing, spares []string) map[string]string {
+	out := map[string]string{}
+	for i, name := range missing[:min(len(missing), len(spares))] {
+		out[name] = spares[i]
+	}
+	return out
+}
+
+// sparesAmong are the nodes of the cluster that can have units and are none of these.
+func sparesAmong(present map[string]cluster.Member, taken []string) []string {
+	return slices.DeleteFunc(cluster.UnitNames(present), func(name string) bool { return slices.Contains(taken, name) })
+}
+
+// withSubstitutes returns the nodes that are present, by the names of the members that they are or substitute for.
+// absent are members that nobody substitutes for.
+func withSubstitutes(cfg *config.Completed, names []string, absent []absentNode,
+	present map[string]cluster.Member) map[string]cluster.Member {
+	if cfg.Spares != config.SparesAuto {
+		return present
+	}
+	missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		_, there := present[name]
+		return there || isAbsent(absent, name)
+	})
+	for name, by := range substitutesFor(missing, sparesAmong(present, names)) {
+		present[name] = present[by]
+	}
+	return present
+}
+
+// candidates are the processes that can have the units of a lost member: its own, if it may live, then the spares.
+func (c *readmitter) candidates(name string) (list []cluster.Member) {
+	members := c.cfg.Members.ByName()
+	if m, there := members[name]; there && !c.run.ProcessEnded(name, m.Meta.GRPCAddr) {
+		list = append(list, m)
+	}
+	cfg := c.run.Configuration()
+	if cfg.Spares != config.SparesAuto {
+		return list
+	}
+	taken := c.run.Names()
+	for i, process := range c.run.Processes() {
+		if member := taken[i]; process != member && c.run.MayReadmit(member) == nil {
+			continue // it substituted for a node that is lost again
+		}
+		taken = append(taken, process)
+	}
+	for _, spare := range sparesAmong(members, taken) {
+		if m := members[spare]; !c.run.ProcessEnded(spare, m.Meta.GRPCAddr) {
+			list = append(list, m)
+		}
+	}
+	return list
+}
