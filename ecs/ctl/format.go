@@ -145,6 +145,9 @@ func writeComponent(t *table, c *ecsv1.Component, first, rest string) {
 	if node := c.GetFacts()["node"]; where == "" && node != "" {
 		where = "on " + node
 	}
+	if by := c.GetFacts()["substitute"]; by != "" {
+		where = "on " + by + ", " + where
+	}
 	t.row(first+c.GetName(), stateText(c), participation, c.GetLoss(), where, causeText(c.GetCause()))
 	for i, child := range c.GetChildren() {
 		if i == len(c.GetChildren())-1 {

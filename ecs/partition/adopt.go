@@ -120,7 +120,7 @@ func (a *adopter) loadSavedState() error {
 		return err
 	}
 	a.saved, a.participantConfig, a.view = m, participantConfig, view
-	a.updateState(func(s *partitionState) { s.loadedConfig, s.excluded = l, m.Excluded })
+	a.updateState(func(s *partitionState) { s.loadedConfig, s.excluded, s.moves = l, m.Excluded, m.Moves })
 	return nil
 }
 

@@ -23,6 +23,7 @@ import (
 const (
 	commandExclude = "exclude"
 	commandInclude = "include"
+	commandMove    = "move"
 	commandClear   = "clear-registers"
 )
 
@@ -58,7 +59,11 @@ var commandDescriptions = map[string]commandDescription{
 	commandExclude: {help: "Take a node out: in a run its builder unit gets no more MEPs, outside of one it " +
 		"takes no part in the next run.", destructive: true, arguments: nodeArgument},
 	commandInclude: {help: "Take a node in again that was excluded.", arguments: nodeArgument},
-	commandClear:   {help: "Begin the high-water marks of the scheduler's queues anew; its counters go on."},
+	commandMove: {help: "Have another node take the units of a member, which keeps its name; in a run the member is lost " +
+		"first. Moved to itself, its own process takes them.", destructive: true, arguments: []*ecsv1.Argument{
+		nodeArgument[0], {Name: "to", Type: "node", Help: "The node that takes its units.", Required: true},
+	}},
+	commandClear: {help: "Begin the high-water marks of the scheduler's queues anew; its counters go on."},
 }
 
 var nodeArgument = []*ecsv1.Argument{{Name: "node", Type: "node", Help: "The node.", Required: true}}
@@ -95,7 +100,7 @@ func (p *Partition) FSM() *ecsv1.FSM {
 	return out
 }
 
-// exclusionStates are the states in which the partition takes exclude and include.
+// exclusionStates are the states in which the partition takes exclude, include and move.
 var exclusionStates = []fsm.State{fsm.NotReady, fsm.Ready, fsm.Running, fsm.Paused, fsm.Error}
 
 // sideCommands are the commands that change no state, with the states in which the partition takes them.
@@ -105,6 +110,7 @@ var sideCommands = []struct {
 }{
 	{commandExclude, exclusionStates},
 	{commandInclude, exclusionStates},
+	{commandMove, exclusionStates},
 	{commandClear, runStates},
 }
 
@@ -118,7 +124,7 @@ func stateNames(states []fsm.State) (names []string) {
 // Markdown prints the machine of a partition, as docs/runcontrol.md shows it.
 func Markdown() string {
 	p := control{cfg: Config{ReadyTimeout: defaultReadyTimeout}}
-	return p.timeouts().Markdown() + "\nOther commands change no state. `exclude` and `include` are taken in " +
+	return p.timeouts().Markdown() + "\nOther commands change no state. `exclude`, `include` and `move` are taken in " +
 		strings.Join(stateNames(exclusionStates), ", ") + "; `clear-registers` in " +
 		strings.Join(stateNames(runStates), ", ") + ".\n"
 }
@@ -149,6 +155,8 @@ func (p *Partition) Command(ctx context.Context, user string,
 		Text:      user + " asked for " + commandText(name, args),
 	})
 	switch name {
+	case commandMove:
+		return mover{p}.move(ctx, user, args["node"], args["to"])
 	case commandExclude, commandInclude:
 		return p.changeMember(ctx, user, name, args["node"])
 	case commandClear:
@@ -197,7 +205,7 @@ func (p *Partition) dispatch(ctx context.Context, user string, c fsm.Command, st
 
 // commandText is a command in the words of the journal.
 func commandText(name string, args map[string]string) string {
-	for _, key := range []string{"node", "remark"} {
+	for _, key := range []string{"node", "to", "remark"} {
 		if args[key] != "" {
 			name += " " + args[key]
 		}
@@ -353,7 +361,7 @@ func (s *partitionState) exclusionError(state fsm.State, name, node string) erro
 			Name: "arguments.node",
 			Why:  fmt.Sprintf("there is no node called %q: members are %s", node, members),
 		}
-	case name == commandInclude:
+	case name == commandInclude || name == commandMove:
 		return nil
 	case s.isBuilding(state):
 		if err := s.run.MayExclude(node); err != nil {

@@ -45,15 +45,16 @@ type partitionState struct {
 	pendingCommand   pendingCommand // arguments of the commands under way
 	loadedConfig     *loadedConfig  // nil in Offline
 	nodeSet          *nodes.NodeSet
-	run              *nodes.Run      // nil: no run is open
-	runRecord        *ecsv1.Run      // of run; changed under mu
-	lastReport       *nodes.Report   // of the run that was closed last; nil: none was
-	endedRun         *nodes.Run      // the run of lastReport
-	nextRunClosed    chan struct{}   // closed when the next run is closed
-	lastFailure      error           // of the step that failed last
-	lastStartFailure *ecsv1.Cause    // why the run that a user asked for last did not begin; nil: no such failure
-	preRunContext    context.Context // of the step that leads to a run without a number yet; nil: there is no such step
-	excluded         map[string]bool // nodes that are excluded from the next run
+	run              *nodes.Run        // nil: no run is open
+	runRecord        *ecsv1.Run        // of run; changed under mu
+	lastReport       *nodes.Report     // of the run that was closed last; nil: none was
+	endedRun         *nodes.Run        // the run of lastReport
+	nextRunClosed    chan struct{}     // closed when the next run is closed
+	lastFailure      error             // of the step that failed last
+	lastStartFailure *ecsv1.Cause      // why the run that a user asked for last did not begin; nil: no such failure
+	preRunContext    context.Context   // of the step that leads to a run without a number yet; nil: there is no such step
+	excluded         map[string]bool   // nodes that are excluded from the next run
+	moves            map[string]string // by member: the node that is to have its units; itself: its own process
 	snapshot         *ecsv1.Snapshot
 	samples          []*ecsv1.Sample // of earlier snapshots, oldest first
 }

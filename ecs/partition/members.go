@@ -63,9 +63,10 @@ func (m *members) chooseMembers(ctx context.Context, cfg *config.Completed) ([]s
 
 // participants are the nodes that take part now.
 type participants struct {
-	cfg    config.Completed // for them alone
-	names  []string
-	absent []absentNode
+	cfg       config.Completed // for them alone
+	names     []string
+	processes []string // the nodes whose processes have the units of the names
+	absent    []absentNode
 }
 
 // selectParticipants returns the participants, or an error if the loss policies do not tolerate the absent nodes.
@@ -73,13 +74,18 @@ func (m *members) selectParticipants(l *loadedConfig, absent []absentNode,
 	present map[string]cluster.Member) (participants, error) {
 	absent = m.addUnjoined(absent, l.names, present)
 	cfg, names, err := selectMembers(l.cfg, l.names, absent)
-	return participants{cfg, names, absent}, err
+	processes := make([]string, len(names))
+	for i, name := range names {
+		processes[i] = present[name].Name
+	}
+	return participants{cfg, names, processes, absent}, err
 }
 
 // nodeSetMatches says whether a NodeSet has exactly the participants and their configuration, and all its nodes are
 // present: configure can use it as it is.
 func (m *members) nodeSetMatches(nodeSet *nodes.NodeSet, want participants) bool {
-	if !m.allPresent(nodeSet) || !slices.Equal(nodeSet.Names(), want.names) {
+	if !m.allPresent(nodeSet) || !slices.Equal(nodeSet.Names(), want.names) ||
+		!slices.Equal(nodeSet.Processes(), want.processes) {
 		return false
 	}
 	was := nodeSet.Configuration()
@@ -95,7 +101,8 @@ func (m *members) loadMembers(ctx context.Context) error {
 	}
 	before := m.currentState()
 	old, absent := before.nodeSet, before.excludedNodes()
-	present := withSubstitutes(&l.cfg, l.names, absent, m.awaitMembers(ctx, l.names, absent, m.joinDeadline()))
+	present := withSubstitutes(&l.cfg, l.names, absent, m.currentState().moves,
+		m.awaitMembers(ctx, l.names, absent, m.joinDeadline()))
 	now, err := m.selectParticipants(&l, absent, present)
 	if err != nil {
 		return err
@@ -145,7 +152,7 @@ func (m *members) connectMembers(ctx context.Context, l *loadedConfig, present m
 		}
 		nodeSet.CloseConnections()
 		if relocated != nil {
-			present = withSubstitutes(&cfg, names, absent, relocated)
+			present = withSubstitutes(&cfg, names, absent, m.currentState().moves, relocated)
 			continue
 		}
 		unreachable := nodes.UnreachableNodes(err)
@@ -316,7 +323,8 @@ func (m *members) maySelectMembers(ctx context.Context, c fsm.Command, state fsm
 	if l == nil || l.names == nil || c == fsm.Start && !m.mustConfigure() {
 		return nil
 	}
-	present := withSubstitutes(&l.cfg, l.names, absent, m.awaitMembers(ctx, l.names, absent, until))
+	present := withSubstitutes(&l.cfg, l.names, absent, m.currentState().moves,
+		m.awaitMembers(ctx, l.names, absent, until))
 	absent = m.addUnjoined(absent, l.names, present)
 	if _, _, err := selectMembers(l.cfg, l.names, absent); err != nil {
 		return preconditionError(state, c.String(), err.Error())
@@ -374,7 +382,7 @@ func (m *members) unloadNodes(ctx context.Context) error {
 		cancel()
 		nodeSet.CloseConnections()
 	}
-	m.updateState(func(s *partitionState) { s.nodeSet, s.loadedConfig, s.excluded = nil, nil, nil })
+	m.updateState(func(s *partitionState) { s.nodeSet, s.loadedConfig, s.excluded, s.moves = nil, nil, nil, nil })
 	m.saveState()
 	return nil
 }

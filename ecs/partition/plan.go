@@ -128,7 +128,7 @@ func (plan *planner) participants() (who participants, ok bool) {
 	p := plan.partition
 	excluded := plan.excludedNodes()
 	who, err := p.members.selectParticipants(l, excluded,
-		withSubstitutes(&l.cfg, l.names, excluded, p.members.livingMembers(p.cfg.Members.ByName())))
+		withSubstitutes(&l.cfg, l.names, excluded, plan.moves, p.members.livingMembers(p.cfg.Members.ByName())))
 	if err != nil {
 		plan.addRefusal("%v", err)
 	}
@@ -226,12 +226,21 @@ func mepsInFlight(run *nodes.Run) uint64 {
 	return run.LastStats().GetInFlight()
 }
 
-// planMemberChange plans an exclude or an include.
+// planMemberChange plans an exclude, an include or a move.
 func (plan *planner) planMemberChange(name, node string) {
 	err, builds := plan.exclusionError(plan.state, name, node), plan.isBuilding(plan.state)
+	to := plan.args["to"]
+	if name == commandMove {
+		err = mover{plan.partition}.mayMove(plan.partitionState, plan.state, node, to)
+	}
 	switch {
 	case err != nil:
 		plan.addRefusal("%v", err)
+	case name == commandMove && builds:
+		plan.addStep(node, "is lost to the run, if it is not lost yet")
+		plan.addStep(to, "takes the units of %s in the run", node)
+	case name == commandMove:
+		plan.addStep(to, "has the units of %s in the next run", node)
 	case builds && name == commandInclude:
 		plan.addStep("tagnet", "gives the builder unit of %s MEPs again", node)
 	case builds:

@@ -22,16 +22,17 @@ import (
 
 // savedState is what a restarted control must know. The control writes it before it tells the nodes of a change.
 type savedState struct {
-	State                    string          `json:"state"`
-	OriginalConfiguration    string          `json:"asked"`         // the configuration as it was given
-	Configuration            string          `json:"configuration"` // for all members
-	ParticipantConfiguration string          `json:"part"`          // for the participants
-	Names                    []string        `json:"names"`
-	Absent                   []absentNode    `json:"absent,omitempty"`
-	Excluded                 map[string]bool `json:"excluded,omitempty"`
-	View                     json.RawMessage `json:"view,omitempty"`
-	Run                      uint32          `json:"run,omitempty"`    // number of the run that is not over
-	Linked                   bool            `json:"linked,omitempty"` // the nodes have the links of the view
+	State                    string            `json:"state"`
+	OriginalConfiguration    string            `json:"asked"`         // the configuration as it was given
+	Configuration            string            `json:"configuration"` // for all members
+	ParticipantConfiguration string            `json:"part"`          // for the participants
+	Names                    []string          `json:"names"`
+	Absent                   []absentNode      `json:"absent,omitempty"`
+	Excluded                 map[string]bool   `json:"excluded,omitempty"`
+	Moves                    map[string]string `json:"moves,omitempty"`
+	View                     json.RawMessage   `json:"view,omitempty"`
+	Run                      uint32            `json:"run,omitempty"`    // number of the run that is not over
+	Linked                   bool              `json:"linked,omitempty"` // the nodes have the links of the view
 }
 
 const savedStateKey = "partition"
@@ -40,7 +41,7 @@ const savedStateKey = "partition"
 func (c *control) saveState() {
 	m := savedState{State: c.runner.Status().State.String()}
 	c.mu.Lock()
-	m.Excluded = c.excluded
+	m.Excluded, m.Moves = c.excluded, c.moves
 	if l := c.loadedConfig; l != nil {
 		m.OriginalConfiguration, m.Configuration = string(l.original.Effective()), string(l.cfg.Effective())
 		m.Names, m.Absent = l.names, l.absent

@@ -87,3 +87,45 @@ func (h *farm) substitutes() (list []string) {
 	}
 	return list
 }
+
+// TestMove holds that the units of a living node move to a spare within a run, and back between runs.
+func TestMove(t *testing.T) {
+	t.Parallel()
+	h := newFarm(t, 4, func(c *config.Config) {
+		c.Members, c.Nodes = "n0,n1,n2", 3
+		c.ReadoutLoss, c.BuilderLoss = "at-least 2 of 3", "at-least 2 of 3"
+	})
+	h.mustCommand("load", "configure", "start")
+	before := h.awaitBuilt(0)
+	move := func(node, to string) error {
+		_, err := h.Command(t.Context(), "alice", &ecsv1.CommandRequest{
+			Command:   "move",
+			Arguments: map[string]string{"node": node, "to": to},
+		})
+		return err
+	}
+	for _, refused := range [][2]string{{"n2", "n1"}, {"n2", "n9"}, {"n0", "n3"}, {"n3", "n2"}, {"n2", "n2"}} {
+		if err := move(refused[0], refused[1]); err == nil {
+			t.Errorf("%v is not refused", refused)
+		}
+	}
+	if err := move("n2", "n3"); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.substitutes(); !slices.Equal(got, []string{"n2 by n3"}) {
+		t.Errorf("substitutes: %v", got)
+	}
+	h.awaitBuilt(before + 20_000)
+	h.mustCommand("stop")
+	good(t, h.closedRun(1), ecsv1.Verdict_VERDICT_DEGRADED, "stopped")
+	if err := move("n2", "n2"); err != nil {
+		t.Fatal(err)
+	}
+	h.mustCommand("start")
+	h.awaitBuilding(2)
+	if got := h.substitutes(); len(got) > 0 {
+		t.Errorf("substitutes of the second run: %v", got)
+	}
+	h.mustCommand("stop")
+	good(t, h.closedRun(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+}

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"maps"
 	"slices"
 
 	"ringlet/node/cluster"
@@ -25,26 +26,36 @@ func sparesAmong(present map[string]cluster.Member, taken []string) []string {
 	return slices.DeleteFunc(cluster.UnitNames(present), func(name string) bool { return slices.Contains(taken, name) })
 }
 
-// withSubstitutes returns the nodes that are present, by the names of the members that they are or substitute for.
-// absent are members that nobody substitutes for.
-func withSubstitutes(cfg *config.Completed, names []string, absent []absentNode,
+// withSubstitutes returns the nodes that are present, by the names of the members that they are or substitute for. moves
+// are the substitutes that users want; absent are members that nobody substitutes for.
+func withSubstitutes(cfg *config.Completed, names []string, absent []absentNode, moves map[string]string,
 	present map[string]cluster.Member) map[string]cluster.Member {
+	out := maps.Clone(present)
+	taken := slices.Clone(names)
+	for _, name := range names {
+		if m, there := present[moves[name]]; there && moves[name] != name {
+			out[name], taken = m, append(taken, m.Name)
+		}
+	}
 	if cfg.Spares != config.SparesAuto {
-		return present
+		return out
 	}
 	missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		_, there := present[name]
+		_, there := out[name]
 		return there || isAbsent(absent, name)
 	})
-	for name, by := range substitutesFor(missing, sparesAmong(present, names)) {
-		present[name] = present[by]
+	for name, by := range substitutesFor(missing, sparesAmong(present, taken)) {
+		out[name] = present[by]
 	}
-	return present
+	return out
 }
 
 // candidates are the processes that can have the units of a lost member: its own, if it may live, then the spares.
 func (c *readmitter) candidates(name string) (list []cluster.Member) {
 	members := c.cfg.Members.ByName()
+	if m, there := members[c.currentState().moves[name]]; there && !c.run.ProcessEnded(m.Name, m.Meta.GRPCAddr) {
+		return []cluster.Member{m} // a user wants it
+	}
 	if m, there := members[name]; there && !c.run.ProcessEnded(name, m.Meta.GRPCAddr) {
 		list = append(list, m)
 	}

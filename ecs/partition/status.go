@@ -38,7 +38,7 @@ func (p *Partition) Status() *ecsv1.PartitionStatus {
 	if nodeSet != nil {
 		for i, rep := range nodeSet.Reports() {
 			name := nodeSet.Names()[i]
-			seen[name] = true
+			seen[name], seen[nodeSet.Processes()[i]] = true, true
 			out.Root.Children = append(out.Root.Children, p.nodeStatus(name, i, rep, nodeSet, run))
 		}
 	}

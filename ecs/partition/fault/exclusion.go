@@ -62,6 +62,19 @@ func (c *Core) MayInclude(name string) error {
 	return nil
 }
 
+// MayLose says why the run cannot go on without a node; nil if it can.
+func (c *Core) MayLose(name string) error {
+	n := c.nodes[name]
+	switch {
+	case n == nil:
+		return fmt.Errorf("the view has no node called %s", name)
+	case !c.tolerates(n, Observation{Fault: Fault{Component: name}}):
+		return fmt.Errorf("the run cannot go on without %s until another node has its units (readout-loss is %s, builder-loss "+
+			"is %s)", name, c.readoutLoss, c.builderLoss)
+	}
+	return nil
+}
+
 // Include notes that a node's builder unit takes MEPs again; MayInclude has the errors.
 func (c *Core) Include(name string) error {
 	if err := c.MayInclude(name); err != nil {

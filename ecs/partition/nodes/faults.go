@@ -227,6 +227,11 @@ func (f *faults) MayExclude(node string) error {
 	return queryCore(f, func(c *fault.Core) error { return c.MayExclude(node) })
 }
 
+// MayLose says why the run cannot go on without a node; nil if it can.
+func (f *faults) MayLose(node string) error {
+	return queryCore(f, func(c *fault.Core) error { return c.MayLose(node) })
+}
+
 // InactiveBuilders lists the nodes whose builder unit takes no MEPs now.
 func (f *faults) InactiveBuilders() []string { return queryCore(f, (*fault.Core).InactiveBuilders) }
 

@@ -14,7 +14,6 @@ import (
 	"ringlet/internal/stopwatch"
 	"ringlet/node"
 	"ringlet/node/cluster"
-	"ringlet/node/fsm"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 	"ringlet/tagnet/core"
@@ -271,60 +270,6 @@ func (u *units) Reconnect(ctx context.Context, node string, at cluster.Member) e
 		return err
 	}
 	return u.checkSubstitute(ctx, n, before)
-}
-
-// checkSubstitute says why a node cannot substitute for a member, of which before is a report: it is busy, or what the
-// units read or write is not there.
-func (u *units) checkSubstitute(ctx context.Context, n *member, before *nodev1.Report) error {
-	rep, entry := n.latestReport(), n.entry()
-	switch state := rep.GetStatus().GetState(); state {
-	case fsm.Running.String(), fsm.Paused.String():
-		return fmt.Errorf("%s cannot substitute for %s: it is %s in run %d", n.process(), n.name, state, rep.GetRun())
-	}
-	if entry.GetReadout() && rep.GetMachine().GetHost() != before.GetMachine().GetHost() {
-		if name := u.run.cfg.HostBoundSource(int(entry.GetRuIndex())); name != "" {
-			return fmt.Errorf("%s cannot substitute for %s: the source %s is on host %s", n.process(), n.name, name,
-				before.GetMachine().GetHost())
-		}
-	}
-	if !usesHostResources(&u.run.cfg, entry) {
-		return nil
-	}
-	answer, err := n.client.CheckOutput(ctx, &nodev1.CheckOutputRequest{
-		Configuration: u.run.cfg.Effective(),
-		Seat:          entry,
-		Term:          n.term,
-	})
-	if why := answer.GetProblem(); err == nil && why != "" {
-		err = errors.New(why)
-	}
-	if err != nil {
-		return fmt.Errorf("%s cannot substitute for %s: %w", n.process(), n.name, err)
-	}
-	return nil
-}
-
-// announceSubstitute tells the scheduler and the other nodes whose certificate counts for the units of a lost node.
-func (u *units) announceSubstitute(ctx context.Context, n *member) error {
-	by := n.entry().GetSubstitute()
-	if by == "" && !n.hadSubstitute {
-		return nil
-	}
-	n.hadSubstitute = true
-	if err := u.run.current().SetSubstitute(n.name, by); err != nil {
-		return err
-	}
-	return errors.Join(requestEach(slices.DeleteFunc(slices.Clone(u.run.nodes), func(m *member) bool {
-		return m == n || u.run.isUnavailable(m)
-	}), func(m *member) error {
-		_, err := m.client.Substitute(ctx, &nodev1.SubstituteRequest{
-			Term:       m.term,
-			View:       u.run.View().GetNumber(),
-			Rank:       n.entry().GetRank(),
-			Substitute: by,
-		})
-		return err
-	})...)
 }
 
 // Readmit takes a reconnected node into the run again. It returns the part of the run for which the node's readout unit
