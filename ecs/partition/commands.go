@@ -59,8 +59,8 @@ var commandDescriptions = map[string]commandDescription{
 	commandExclude: {help: "Take a node out: in a run its builder unit gets no more MEPs, outside of one it " +
 		"takes no part in the next run.", destructive: true, arguments: nodeArgument},
 	commandInclude: {help: "Take a node in again that was excluded.", arguments: nodeArgument},
-	commandMove: {help: "Have another node take the units of a member, which keeps its name; in a run the member is lost " +
-		"first. Moved to itself, its own process takes them.", destructive: true, arguments: []*ecsv1.Argument{
+	commandMove: {help: "Have another node take the units of a member, which keeps its name; in a run the member is " +
+		"lost first. Moved to itself, its own process takes them.", destructive: true, arguments: []*ecsv1.Argument{
 		nodeArgument[0], {Name: "to", Type: "node", Help: "The node that takes its units.", Required: true},
 	}},
 	commandClear: {help: "Begin the high-water marks of the scheduler's queues anew; its counters go on."},

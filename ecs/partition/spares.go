@@ -26,8 +26,8 @@ func sparesAmong(present map[string]cluster.Member, taken []string) []string {
 	return slices.DeleteFunc(cluster.UnitNames(present), func(name string) bool { return slices.Contains(taken, name) })
 }
 
-// withSubstitutes returns the nodes that are present, by the names of the members that they are or substitute for. moves
-// are the substitutes that users want; absent are members that nobody substitutes for.
+// withSubstitutes returns the nodes that are present, by the names of the members that they are or substitute for.
+// moves are the substitutes that users want; absent are members that nobody substitutes for.
 func withSubstitutes(cfg *config.Completed, names []string, absent []absentNode, moves map[string]string,
 	present map[string]cluster.Member) map[string]cluster.Member {
 	out := maps.Clone(present)

@@ -69,8 +69,8 @@ func (c *Core) MayLose(name string) error {
 	case n == nil:
 		return fmt.Errorf("the view has no node called %s", name)
 	case !c.tolerates(n, Observation{Fault: Fault{Component: name}}):
-		return fmt.Errorf("the run cannot go on without %s until another node has its units (readout-loss is %s, builder-loss "+
-			"is %s)", name, c.readoutLoss, c.builderLoss)
+		return fmt.Errorf("the run cannot go on without %s until another node has its units (readout-loss is %s, "+
+			"builder-loss is %s)", name, c.readoutLoss, c.builderLoss)
 	}
 	return nil
 }
