@@ -183,6 +183,7 @@ func saturate(v uint64) int { return int(min(v, math.MaxInt)) }
 //     more than a cycle. Under Skip, builder units that have their whole credit, while another has no MEP, are left
 //     behind: cycles no longer wait for their MEPs.
 //  3. Under Wait every active builder unit must have a free slot; under Skip a cycle leaves out a unit without one.
+//     Wait has an end: the Core leaves behind builder units that have given no outcome for longer than any did lately.
 //  4. The cycle must be full: a MEP for every builder unit that takes part. A cycle with fewer is issued only when no
 //     cycle is in flight, so that a low rate is served at once and a high rate in full cycles; or when no more MEPs
 //     will come.
@@ -220,6 +221,11 @@ func (c *Allocator) Issue(out *Batch) int {
 	c.depths.ready.set(ready)
 	c.depths.window.set(c.nextMEP - c.released)
 	return tokens
+}
+
+// waitsForBuilders tells that MEPs wait for builder units with all the MEPs that they can have, while another has none.
+func (c *Allocator) waitsForBuilders() bool {
+	return (c.waitReason == WaitForSlots || c.waitReason == WaitForLookAhead) && c.holdUp()
 }
 
 // NextCycle is the number of the next cycle.
@@ -292,7 +298,7 @@ func (c *Allocator) lookAheadBudget() int {
 func (c *Allocator) countTargets() (int, WaitReason) {
 	if c.chooser == nil {
 		n := c.activeBUs - c.blockedBUs
-		if n == 0 || c.cfg.NoSlotPolicy == Wait && c.blockedBUs > 0 {
+		if n == 0 || c.cfg.NoSlotPolicy == Wait && c.blockedBUs > c.blockedBehind() {
 			return 0, WaitForSlots
 		}
 		return n, NotWaiting

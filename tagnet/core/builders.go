@@ -153,12 +153,32 @@ func (c *builders) hasIdleBU() bool {
 
 // leaveBehind takes the builder units that hold up the others out of the open cycles, and reports whether there were
 // any: units with all the MEPs that they can have while another unit has none. ApplyFeedback has cycles wait for such a
-// unit again once it has worked off half of its credit.
+// unit again once it has worked off half of its credit. Under Wait the Core says when cycles have waited for too long.
 func (c *builders) leaveBehind() bool {
-	if c.cfg.NoSlotPolicy != Skip || !c.hasIdleBU() {
-		return false
+	return c.cfg.NoSlotPolicy == Skip && c.hasIdleBU() && c.leaveBehindFrom(c.behindThreshold())
+}
+
+// holdUp tells that builder units without a free slot hold up a unit that has no MEP.
+func (c *builders) holdUp() bool { return c.blockedBUs > c.blockedBehind() && c.hasIdleBU() }
+
+// blockedBehind is how many of the units left behind have no free slot.
+func (c *builders) blockedBehind() (n int) {
+	if c.leftBehindBUs == 0 {
+		return 0
 	}
-	found, threshold := false, c.behindThreshold()
+	for j := range c.bus {
+		if b := &c.bus[j]; b.leftBehind && b.freeSlots.len() == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// passOver leaves behind the builder units that have all that they can have, under either policy.
+func (c *builders) passOver() { c.leaveBehindFrom(uint64(c.cfg.creditPerBU())) }
+
+// leaveBehindFrom leaves the builder units behind that have so many MEPs.
+func (c *builders) leaveBehindFrom(threshold uint64) (found bool) {
 	for j := range c.bus {
 		if b := &c.bus[j]; !b.excluded && !b.leftBehind && b.usedSlots.Now >= threshold {
 			b.leftBehind, found = true, true

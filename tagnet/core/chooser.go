@@ -284,7 +284,7 @@ func (c *chooser) checkSlot(bu uint16) drawResult {
 		return alreadyInCycle
 	case b.freeSlots.len() > 0:
 		return chosen
-	case c.noSlotPolicy == Wait:
+	case c.noSlotPolicy == Wait && !b.leftBehind:
 		return waitsForSlot
 	}
 	c.lostTurns = append(c.lostTurns, lostTurn{index: bu})

@@ -8,6 +8,7 @@ import (
 
 	hdrhistogram "github.com/HdrHistogram/hdrhistogram-go"
 
+	"ringlet/internal/standstill"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
@@ -37,6 +38,10 @@ type Core struct {
 	idle                 bool   // at the last publish no cycle was in flight that the others wait for
 
 	// Times, in ns since Settings.Began; 0: has not happened yet.
+
+	standstill standstill.Detector // of builder units that hold up the others
+	doneSeen   uint64              // MEPs with an outcome when mustPassOver last looked
+	nextLook   int64               // when it looks again
 
 	firstCycleIncompleteAt int64 // when the first cycle could have been issued, but was not full
 	firstTokenAt           int64
@@ -158,6 +163,10 @@ func (c *Core) Ready(now int64) *Ready {
 	c.batch.Reset(c.alloc.nextCycle, c.alloc.placesPerCycle)
 	if !c.firstCycleWaits() && !c.alloc.worthBatching() {
 		c.alloc.Issue(&c.batch)
+		if c.mustPassOver() {
+			c.alloc.passOver()
+			c.alloc.Issue(&c.batch)
+		}
 	}
 	issued := c.batch
 	issued.MEPs, issued.Slots = slices.Clone(c.batch.MEPs), slices.Clone(c.batch.Slots) // readers may keep them
@@ -202,6 +211,32 @@ func (c *Core) firstCycleWaits() bool {
 	}
 	return c.now-c.firstCycleIncompleteAt < maxFirstCycleWait.Nanoseconds()
 }
+
+// mustPassOver tells that builder units have held up the others for too long: no unit has given an outcome meanwhile.
+// Under Skip the Allocator waits for none.
+func (c *Core) mustPassOver() bool {
+	n, now := c.alloc.counters, time.Duration(c.now)
+	done := n.Built + n.Discarded + n.Rejected
+	if !c.alloc.waitsForBuilders() || done != c.doneSeen {
+		c.doneSeen = done
+		c.standstill.Warm = done >= uint64(warmMEPs*c.alloc.placesPerCycle)
+		c.standstill.End(now)
+	}
+	if !c.alloc.waitsForBuilders() {
+		return false
+	}
+	if c.standstill.Wait(now) {
+		c.standstill.GiveUp()
+		return true
+	}
+	if c.now >= c.nextLook {
+		c.nextLook, c.ready.TickAfter = c.now+standstill.Tick.Nanoseconds(), standstill.Tick
+	}
+	return false
+}
+
+// warmMEPs is how many MEPs for each builder unit must have an outcome before the times between outcomes count.
+const warmMEPs = 4
 
 // AttachOver is the end of the time in which the units have to attach.
 type AttachOver struct{}

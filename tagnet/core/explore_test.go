@@ -111,6 +111,9 @@ func (e explorable) steps(t *testing.T) (out []explorable) {
 	case e.lost == 1:
 		do(func(n *explorable) { n.lost = 2; must(t, n.IncludeBU(1)) })
 	}
+	if e.waitsForBuilders() {
+		do(func(n *explorable) { n.passOver() })
+	}
 	n := e.clone()
 	var batch Batch
 	batch.Reset(n.NextCycle(), n.PlacesPerCycle())
@@ -164,7 +167,7 @@ func (e explorable) key() string {
 		free = append(free, e.bus[j].freeSlots.list(), e.bus[j].excluded, e.bus[j].leftBehind)
 	}
 	return fmt.Sprint(e.lost, e.rus, e.released, e.nextMEP, records, e.heldUp.meps, e.heldUp.records, e.reissue.list(),
-		free, e.chooser.nextTurn, len(e.freeCycles))
+		free, e.chooser.nextTurn, len(e.freeCycles), e.waitsForBuilders())
 }
 
 func (q *queue) list() (out []uint64) {

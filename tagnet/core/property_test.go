@@ -26,6 +26,7 @@ func TestScheduling(t *testing.T) {
 			"exclude ru": m.excludeRU,
 			"include ru": m.includeRU,
 			"know":       m.ackAbsences,
+			"pass over":  func(*rapid.T) { m.core.passOver() },
 			"pause":      func(*rapid.T) { _ = m.core.Pause() },
 			"resume":     func(*rapid.T) { _ = m.core.Resume() },
 			"drain":      m.drain,

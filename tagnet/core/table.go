@@ -196,10 +196,11 @@ func (t *table) maxBeyondReleased() int {
 	return min(t.cfg.maxUnfinished(), t.cfg.Window-t.placesPerCycle)
 }
 
-// maxCyclesBehind is how many cycles a readout unit that has missed none can be behind: twice those in flight. Under
-// Skip there are also cycles of which only builder units left behind have MEPs; each has one token in flight at least.
+// maxCyclesBehind is how many cycles a readout unit that has missed none can be behind: twice those in flight, under
+// Wait twice that again: builder units left behind may hold as many. Under Skip there are more cycles of which only
+// such units have MEPs; each has one token in flight at least.
 func (t *table) maxCyclesBehind() int {
-	n := 2 * len(t.openTokens)
+	n := 4 * len(t.openTokens)
 	if t.cfg.NoSlotPolicy == Skip {
 		n = max(n, t.cfg.LookAhead*(t.placesPerCycle+2))
 	}
