@@ -105,7 +105,7 @@ var budgets = map[string]int{
 	"proto/ringlet/sample/v1":  20,
 	"proto/ringlet/tagnet/v1":  20,
 	"proto/ringlet/tap/v1":     20,
-	"readoutunit":              2660,
+	"readoutunit":              2860,
 	"source":                   3780,
 	"source/ejfat":             540,
 	"source/frames":            1740,

@@ -24,8 +24,8 @@ type shell struct {
 var shells = []shell{
 	{
 		dir: "readoutunit",
-		core: []string{"core.go", "disciplines.go", "free.go", "push.go", "rejections.go", "shift.go", "tagring.go",
-			"timeline.go", "transfers.go"},
+		core: []string{"core.go", "disciplines.go", "free.go", "passover.go", "push.go", "rejections.go", "shift.go",
+			"tagring.go", "timeline.go", "transfers.go"},
 		calls:  []string{"newCore", "Step", "Stats", "Timeline", "lowestNeeded", "untilPhase"},
 		values: []string{"Action", "CoreConfig", "Input"},
 	},

@@ -11,7 +11,7 @@ import (
 const MessageSize = 28
 
 // messageVersion is the version that this package writes, and the only one it reads.
-const messageVersion = 3
+const messageVersion = 4
 
 // messageKind is the kind of a message.
 type messageKind uint8

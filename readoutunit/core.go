@@ -10,6 +10,7 @@ import (
 
 	"ringlet/barrier"
 	"ringlet/event/placing"
+	"ringlet/internal/standstill"
 	"ringlet/tagnet"
 	"ringlet/tagnet/core"
 	"ringlet/transport/link"
@@ -26,6 +27,7 @@ type Core struct {
 	// immutable
 	cfg  CoreConfig
 	tags TagOrder // the order of the transfers as a TagOrder; nil if it is none
+	held phased   // the order, if a builder unit that stands still is passed over in it; else nil
 
 	transfers  *Transfers
 	bursts     *burstPool
@@ -40,11 +42,14 @@ type Core struct {
 	drained    bool   // phasesLeft, every write has its outcome, and Drained was returned
 
 	phase       phase
-	offered     int        // cycles that this unit last offered at the barrier, or that all agreed on
-	tag         core.Tag   // the last that came
-	forwarded   []core.Tag // of this step
-	firstAction time.Time  // when the conductor got its first action
-	lastAction  time.Time  // time of the last write or end of a phase
+	offered     int                 // cycles that this unit last offered at the barrier, or that all agreed on
+	roundOver   bool                // the round is over; the open epochs decide whether an empty one follows
+	standstill  standstill.Detector // of builder units that hold phases
+	answersSeen uint64              // grants and outcomes, at the last look of standstill
+	tag         core.Tag            // the last that came
+	forwarded   []core.Tag          // of this step
+	firstAction time.Time           // when the conductor got its first action
+	lastAction  time.Time           // time of the last write or end of a phase
 	timeline    timeline
 	stats       Stats
 
@@ -117,7 +122,7 @@ const (
 	BULost                           // BU: the link to it is down, and the run tolerates that
 	ConductorFree                    // Now
 	BarrierPassed                    // Waited, Held, Now: the phase is over
-	BarrierFinished                  // Finished
+	BarrierFinished                  // Finished, Now
 )
 
 // Action is something that the caller of Step must do. Beside each kind stand the fields that it uses; the others are
@@ -132,6 +137,7 @@ type Action struct {
 	Part    []byte
 	Pieces  []link.Piece
 	Move    func(piece int) []byte
+	Within  time.Duration
 	Absence *core.Absence
 	Members []int
 	Tag     *core.Tag
@@ -169,7 +175,7 @@ const (
 	EnterBarrier  // Number: first cycle of the round, Count: cycles to offer; then step BarrierPassed
 	FinishBarrier // leave all open epochs; then step BarrierFinished
 	Leave         // end: there will be no more actions
-	Wait          // Turn: for what. Call again after another step
+	Wait          // Turn: for what, Within: longest time, or 0. Call again after another step, or after this time
 )
 
 // newCore makes the core of a readout unit.
@@ -177,6 +183,7 @@ func newCore(cfg CoreConfig) *Core {
 	c := &Core{
 		cfg:        cfg,
 		tags:       cfg.Transfers.TagOrder(),
+		held:       phasedOf(cfg.Transfers),
 		transfers:  cfg.Transfers,
 		bursts:     newBurstPool(cfg.Transfers.placesPerCycle),
 		rejections: NewRejections(cfg.Rejection, cfg.Retention.Len()),
@@ -236,15 +243,9 @@ func (c *Core) Step(in *Input, out []Action) []Action {
 	case BarrierPassed:
 		c.fail(c.stats.recordWait(in.Waited))
 		c.fail(c.stats.recordHolder(in.Held))
-		if in.Held.Rank != barrier.Nobody {
-			c.offered = int(in.Held.MinOffer)
-		}
-		c.endPhase(c.offered, in.Now)
+		c.leaveEpoch(in)
 	case BarrierFinished:
-		for _, held := range in.Finished {
-			c.fail(c.stats.recordHolder(held))
-		}
-		c.phasesLeft = true
+		c.finishEpochs(in)
 	}
 	c.forwardTags()
 	if c.phasesLeft && !c.drained && c.isIdle() {
@@ -491,14 +492,25 @@ func (c *Core) conduct(now time.Time) {
 	if c.phase.awaited && c.phase.begun.IsZero() {
 		c.phase.begun = now
 	}
+	if c.roundOver {
+		c.do(Action{Kind: FinishBarrier})
+		return
+	}
 	for {
 		turn, n := c.transfers.Next()
 		if turn == Send && !c.bursts.canOpen(int(c.transfers.TransferAt(n).BU)) {
 			turn = WaitLink
 		}
 		over := turn == WaitToken && c.tokensOver
+		within, passedOver := c.watchPhase(turn, now)
+		if passedOver {
+			continue
+		}
+		if turn == AdvancePhase && within > 0 {
+			turn = WaitWrite // of another readout unit, to a builder unit that stands still
+		}
 		if turn != Send && turn != AdvancePhase && !over {
-			c.do(Action{Kind: Wait, Turn: turn})
+			c.do(Action{Kind: Wait, Turn: turn, Within: within})
 			return
 		}
 		if c.firstAction.IsZero() {
@@ -584,11 +596,11 @@ func (c *Core) advance(now time.Time) (held bool) {
 		}
 	case !c.cfg.UnheldPhases:
 		c.pacer.record(c.transfers.RoundStart(), c.phase.parts, took)
-		c.offered = c.pacer.boundCycles(cycles)
-		c.do(Action{Kind: EnterBarrier, Number: c.transfers.RoundStart(), Count: c.offered})
+		c.offered = c.offer(c.pacer.boundCycles(cycles))
+		c.do(Action{Kind: EnterBarrier, Number: c.barrierRound(), Count: c.offered})
 		return true
 	}
-	c.endPhase(cycles, now)
+	c.endPhase(cyclesOf(c.offer(cycles)), now)
 	return false
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"ringlet/barrier"
 	"ringlet/event/placing"
+	"ringlet/internal/standstill"
 	"ringlet/tagnet"
 	"ringlet/tagnet/core"
 )
@@ -36,6 +37,7 @@ type coreModel struct {
 	returned   bool   // a lost builder unit has come back: what it was to be told before is forgotten
 	confirmed  int    // exclusions
 	windows    []bool // by builder unit: the pre-granted ones are asked for
+	now        time.Duration
 }
 
 type modelWrite struct {
@@ -87,7 +89,7 @@ func TestCoreByStepsAlone(t *testing.T) {
 				}
 				for range rapid.IntRange(1, 120).Draw(t, "steps") {
 					rapid.SampledFrom([]func(){m.tokens, m.grant, m.grant, m.conduct, m.conduct, m.complete, m.exclude,
-						m.lose, m.comeBack}).Draw(t, "step")()
+						m.lose, m.comeBack, m.stall}).Draw(t, "step")()
 				}
 				m.end()
 			})
@@ -97,7 +99,8 @@ func TestCoreByStepsAlone(t *testing.T) {
 
 // step tells the core something, and does what it says but for the actions of the conductor, which it returns.
 func (m *coreModel) step(in Input) (conductor Action) {
-	in.Now = time.Unix(1, 0)
+	m.now += 2 * time.Millisecond
+	in.Now = time.Unix(1, 0).Add(m.now)
 	for _, a := range m.c.Step(&in, nil) {
 		switch a.Kind {
 		case FreeBuffers:
@@ -199,6 +202,17 @@ func (m *coreModel) conduct() {
 		m.step(Input{Kind: BarrierFinished})
 	case Leave:
 		m.left = true
+	}
+}
+
+// stall has the builder units do nothing for so long that they are passed over where phases wait for them.
+func (m *coreModel) stall() {
+	if rapid.IntRange(0, 4).Draw(m.t, "seldom") > 0 {
+		return
+	}
+	for range 100 {
+		m.now += standstill.Tick
+		m.conduct()
 	}
 }
 

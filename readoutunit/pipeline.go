@@ -224,7 +224,7 @@ func (u *Unit) finishBarrier() error {
 	}); err != nil {
 		return err
 	}
-	return u.notify(&Input{Kind: BarrierFinished, Finished: held})
+	return u.notify(&Input{Kind: BarrierFinished, Finished: held, Now: time.Now()})
 }
 
 // maxBarrierTimeouts is how many time-outs of the barrier a readout unit waits for late readout units if the run
@@ -254,6 +254,10 @@ func (u *Unit) await() (a Action, err error) {
 		}
 		if a = u.actions[0]; a.Kind != Wait {
 			return a, nil
+		}
+		if a.Within > 0 && !u.alarmed {
+			u.alarmed = true
+			u.alarm.Reset(a.Within)
 		}
 		u.waits[a.Turn].Start()
 		u.changed.Wait()

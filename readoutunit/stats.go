@@ -20,6 +20,7 @@ type Stats struct {
 	InputFailed       uint64       `count:"let_down" kind:"level" help:"1: the input ended since a live source broke, or lacks what the run needs"`
 	PhasesPassed      uint64       `count:"phases" help:"phases gone through"`
 	DummyPhases       uint64       `count:"dummies" help:"phases with nothing to write"`
+	PassedOver        uint64       `count:"passed_over" help:"times that a phase went on without its builder unit, which stood still"`
 	PhaseOverruns     uint64       `count:"overruns" help:"phases that took longer than phase-end allows"`
 	BypassedTags      uint64       `count:"bypassed" help:"tags passed on unserved since the unit was busy; they come round again"`
 	RetainedBlocks    int          `count:"retained" kind:"level" help:"blocks held now"`

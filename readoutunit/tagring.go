@@ -203,7 +203,7 @@ func (r *tagRing) Next() (Turn, uint64) {
 	switch {
 	case r.t.TransferAt(n).Stage == stageAnnounced:
 		return WaitGrant, n
-	case r.t.sentCount > 0:
+	case r.t.awaited.count > 0:
 		return WaitWrite, n
 	}
 	return Send, n

@@ -406,7 +406,7 @@ func (w *tagRingWorld) key() string {
 	var b strings.Builder
 	for ru, r := range w.rus {
 		tags := r.order.(*tagRing)
-		fmt.Fprintln(&b, r.places, r.firstPlace, r.finished, tags.heldTags, tags.nextToServe, r.sentCount > 0)
+		fmt.Fprintln(&b, r.places, r.firstPlace, r.finished, tags.heldTags, tags.nextToServe, r.awaited.count > 0)
 		for i := range r.builders {
 			fmt.Fprint(&b, r.builders[i].validFromCycle, r.builders[i].lost)
 		}

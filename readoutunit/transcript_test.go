@@ -189,7 +189,7 @@ func (p *player) runCommand(u *actor, w []string) string {
 			p.done(u, nil)
 		}
 		if action, _ := u.Next(); action == AdvancePhase {
-			u.AdvancePhase(u.cyclesAhead())
+			u.AdvancePhase(max(1, u.cyclesAhead()))
 		}
 		return answer
 	}
@@ -353,7 +353,7 @@ func (p *player) done(u *actor, w []string) string {
 }
 
 func (u *actor) advances() string {
-	u.AdvancePhase(u.cyclesAhead())
+	u.AdvancePhase(max(1, u.cyclesAhead()))
 	return ""
 }
 

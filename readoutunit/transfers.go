@@ -30,11 +30,11 @@ type Transfers struct {
 	// the first one kept has the number firstPlace.
 	places     []Transfer
 	firstPlace uint64
-	finished   int    // leading places known to be empty or done
-	firstMEP   uint64 // the unit has no MEP below
-	nextCycle  uint64 // number of the next cycle
-	openCount  int    // transfers that are not done
-	sentCount  int    // transfers whose write is under way, and whose outcome is awaited
+	finished   int     // leading places known to be empty or done
+	firstMEP   uint64  // the unit has no MEP below
+	nextCycle  uint64  // number of the next cycle
+	openCount  int     // transfers that are not done
+	awaited    awaited // transfers whose write is under way, and whose outcome is awaited
 
 	tokens      uint64 // tokens received
 	tokensBelow uint64 // every MEP that has had a token is below
@@ -55,6 +55,9 @@ type builder struct {
 	latestPlaces []uint64    // by slot: 1 + number of the place with its latest token; 0 for none
 	preGranted   []shmem.Ref // by slot: the pre-granted windows
 	linkFull     bool        // the link to it accepts no more writes
+	sentCount    int         // transfers to it whose write is under way, and whose outcome is awaited
+	still        bool        // it was passed over, and nothing has come from it since, or writes to it have no outcome
+	answers      uint64      // grants and outcomes that came from it
 
 	// Of a builder unit that was excluded, or whose link is down. A transfer with a withdrawn token that was not sent ends
 	// at once. The outcome of one that was sent is not awaited, but its memory belongs to the network until the write has
@@ -364,6 +367,7 @@ func (s *Transfers) ApplyGrant(bu int, g *placing.Grant) error {
 		return newTokenError(bu, g.Slot, g.MEP, "a window was granted that was not asked for, or twice")
 	}
 	t.Stage, t.window = stageGranted, window{shmem.Ref{Window: g.Window, Gen: g.Gen}, g.Length}
+	s.builders[bu].noteAnswer()
 	return s.order.Note(Granted, b.latestPlaces[g.Slot]-1)
 }
 
@@ -392,6 +396,7 @@ func (s *Transfers) applyPreGrants(bu int, m *placing.PreGrants) error {
 			return &tokenError{BU: bu, Slot: m.FirstSlot + uint32(i), Reason: "another window was granted than before"}
 		}
 	}
+	s.builders[bu].noteAnswer()
 	for i, ref := range m.Refs {
 		have[i] = shmem.Ref(ref)
 		slot := m.FirstSlot + uint32(i)
@@ -424,7 +429,7 @@ func (s *Transfers) Serve(n uint64, most int, places []uint64) []uint64 {
 	for _, n := range places[from:] {
 		s.TransferAt(n).Stage = stageSent
 	}
-	s.sentCount += len(places) - from
+	s.awaited.begin(&s.builders[s.TransferAt(n).BU], len(places)-from)
 	_ = s.order.Note(Sent, n) // only CycleCame may have an error
 	return places
 }
@@ -441,7 +446,7 @@ func (s *Transfers) Complete(places []uint64) error {
 		case stageSent:
 			t.Stage = stageDone
 			s.openCount--
-			s.sentCount--
+			s.awaited.end(&s.builders[t.BU])
 		case stageOrphaned:
 			t.Stage = stageDone
 			s.builders[t.BU].orphanedWrites--
@@ -452,6 +457,7 @@ func (s *Transfers) Complete(places []uint64) error {
 		written = true
 	}
 	if written {
+		s.builders[s.TransferAt(places[0]).BU].noteAnswer()
 		return s.order.Note(Written, places[0])
 	}
 	return nil
@@ -526,6 +532,9 @@ func (s *Transfers) withdrawAll(bu int) {
 			s.withdrawTransfer(t)
 		}
 	}
+	if bu < len(s.builders) {
+		s.builders[bu].noteAnswer()
+	}
 	_ = s.order.Note(Withdrawn, uint64(bu)) // only CycleCame may have an error
 }
 
@@ -540,7 +549,7 @@ func (s *Transfers) withdrawTransfer(t *Transfer) {
 	case stageSent:
 		t.Stage = stageOrphaned
 		s.openCount--
-		s.sentCount--
+		s.awaited.end(&s.builders[t.BU])
 		b.orphanedWrites++
 	}
 	if b.lost && t.Stage == stageOrphaned {
@@ -577,7 +586,7 @@ func (s *Transfers) orphanedWrites() (n int) {
 type rounds struct {
 	maxCycles int      // how many cycles a round may have
 	start     uint64   // first place of the current round
-	cycles    int      // of the current round
+	cycles    int      // of the current round; 0: it serves only what earlier rounds have left
 	phase     int      // of the current round
 	bounds    []uint64 // numbers of cycles that must begin a round, in order
 }
@@ -589,7 +598,12 @@ func (s *Transfers) setMaxCycles(most int) { s.rounds.maxCycles = max(1, most) }
 func (s *Transfers) progress() (phase, phases int) { return s.rounds.phase, len(s.visits) }
 
 // hasRound reports whether there is a round to serve.
-func (s *Transfers) hasRound() bool { return s.rounds.start < s.credits.placesReady(s.nextPlace()) }
+func (s *Transfers) hasRound() bool {
+	return s.rounds.cycles == emptyRound || s.rounds.start < s.credits.placesReady(s.nextPlace())
+}
+
+// emptyRound is the number of cycles of a round that serves only what earlier rounds have left, for AdvancePhase.
+const emptyRound = 0
 
 // cyclesAhead is how many cycles this unit could serve in the next round, if the other units have them too.
 func (s *Transfers) cyclesAhead() int {
@@ -616,14 +630,15 @@ func (s *Transfers) boundRound(cycle uint64) { s.rounds.bounds = append(s.rounds
 // RoundStart is the number of the first cycle of the current round.
 func (s *Transfers) RoundStart() uint64 { return s.rounds.start / uint64(s.placesPerCycle) }
 
-// AdvancePhase goes on to the next phase. After the last phase of a round, the next round has that many cycles, at
-// least one and at most cyclesAhead: readout units whose phases end by a barrier must all pass the same number.
+// AdvancePhase goes on to the next phase. After the last phase of a round, the next round has that many cycles: at most
+// cyclesAhead, or one that is still to come, or emptyRound. Readout units whose phases end by a barrier must all pass
+// the same number.
 func (s *Transfers) AdvancePhase(cycles int) {
 	r := &s.rounds
 	if r.phase++; r.phase == len(s.visits) {
 		r.phase = 0
 		r.start += uint64(r.cycles * s.placesPerCycle)
-		r.cycles = max(1, cycles)
+		r.cycles = cycles
 		for len(r.bounds) > 0 && r.bounds[0] <= s.RoundStart() {
 			r.bounds = r.bounds[1:]
 		}

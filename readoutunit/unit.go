@@ -121,7 +121,9 @@ type Unit struct {
 	freed   *sync.Cond // the buffers that the reader waits for are free, or ctx is over
 	core    *Core
 	failed  bool
-	actions []Action // scratch
+	actions []Action    // scratch
+	alarm   *time.Timer // wakes the conductor
+	alarmed bool        // alarm is set
 }
 
 // New makes a readout unit. Then come Start, the handlers HandleGrant and HandleCompletion, and Close.
@@ -141,6 +143,8 @@ func New(cfg Config) *Unit {
 		u.buByRank[rank] = i
 	}
 	u.changed, u.freed = sync.NewCond(&u.mu), sync.NewCond(&u.mu)
+	u.alarm = time.AfterFunc(time.Hour, u.ring)
+	u.alarm.Stop()
 	u.ctx, u.cancel = context.WithCancelCause(context.Background())
 	context.AfterFunc(u.ctx, func() {
 		u.mu.Lock()
@@ -163,6 +167,14 @@ func (u *Unit) Start() {
 	if u.live != nil {
 		u.live.BeginIntake(u.reportReach)
 	}
+}
+
+// ring wakes the conductor after the time of its action.
+func (u *Unit) ring() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.alarmed = false
+	u.changed.Broadcast()
 }
 
 // step passes an input to the core, and carries out the actions that are done at once. It returns the others, in the
@@ -393,6 +405,7 @@ func (u *Unit) Close() error {
 func (u *Unit) shutDown() error {
 	u.mu.Lock() // the unit reports no failure from now on
 	u.cancel(errClosed)
+	u.alarm.Stop()
 	u.mu.Unlock()
 	_ = u.cfg.Barrier.Close()
 	u.wg.Wait()

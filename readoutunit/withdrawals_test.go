@@ -154,7 +154,7 @@ func (m *exclusionModel) step(t *rapid.T) {
 		}
 		m.sent = append(m.sent, places...)
 	case AdvancePhase:
-		m.o.AdvancePhase(m.o.cyclesAhead())
+		m.o.AdvancePhase(max(1, m.o.cyclesAhead()))
 	}
 }
 
