@@ -12,7 +12,7 @@ import (
 // number on and none before, so one number for each readout unit says of each MEP whether to wait for its part.
 //
 //	MarkRUGone ─► revokes its windows; parts that are not in place count as missing, in MEPs under way and in later ones
-//	MarkRUBack ─► MEPs from a number on have its part again; with pre-granted windows it gets new ones
+//	MarkRUBack ─► MEPs from a number on have its part again; if it was gone, it gets new pre-granted windows
 //
 // The finisher makes the missing parts (verify.go) once all other parts are in place.
 
@@ -66,7 +66,8 @@ func (b *Builder) MarkRUGone(ru int) error {
 }
 
 // MarkRUBack notes that a readout unit that was gone has every MEP from the given one on. With pre-granted windows the
-// unit may then request its own.
+// unit may then request its own. If it was gone and back before this builder unit began, it has its windows, and keeps
+// them: MarkRUGone is not called then.
 func (b *Builder) MarkRUBack(ru int, from uint64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -76,8 +77,9 @@ func (b *Builder) MarkRUBack(ru int, from uint64) error {
 	if ru < 0 || ru >= len(b.cfg.RURanks) {
 		return fmt.Errorf("readout unit %d is reported back, but there is no such unit", ru)
 	}
-	b.asm.absent.lacksBelow[ru] = from
-	if b.asm.isPreGranted {
+	wasGone := b.asm.absent.lacksBelow[ru] == everyMEP
+	b.asm.absent.everAbsent, b.asm.absent.lacksBelow[ru] = true, from
+	if b.asm.isPreGranted && wasGone {
 		return b.preGrant(ru)
 	}
 	return nil

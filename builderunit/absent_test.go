@@ -201,6 +201,31 @@ func TestGonePreGranted(t *testing.T) {
 	}
 }
 
+// TestBackBeforeThisUnit holds that a readout unit which was gone and back before this unit began keeps its pre-granted
+// windows, and that what it lacks is known.
+func TestBackBeforeThisUnit(t *testing.T) {
+	r := newPreGrantedRig(t, 4, tolerant)
+	const back, mep = 1, uint64(9)
+	before := slices.Clone(r.windows.refsOfRank(r.ranks[back]))
+	must.OK(t, r.b.MarkRUBack(back, mep))
+	r.windows.mu.Lock()
+	delete(r.windows.refs, r.ranks[back])
+	r.windows.mu.Unlock()
+	r.requestWindows(r.ranks[back])
+	if now := r.windows.refsOfRank(r.ranks[back]); len(before) == 0 || !slices.Equal(before, now) {
+		t.Errorf("its windows are %v, and were %v", now, before)
+	}
+	r.buildPreGranted(0, mep)
+	for _, ru := range []int{0, 2} { // one that was issued before its return
+		r.b.Placed(r.ranks[ru], r.place(r.part(ru, mep-1), 1, mep-1, 1))
+	}
+	r.result()
+	r.result()
+	r.wantMissing(0)
+	r.wantMissing(1, sourcesOf(back)...)
+	r.close()
+}
+
 // TestGoneRequested has parts asked for one after the other, of a region of interest and then of the rest.
 func TestGoneRequested(t *testing.T) {
 	for lost := range 3 {

@@ -28,6 +28,7 @@ type builder struct {
 
 	mu           sync.Mutex // guards the fields below
 	absencesSeen int        // in this run
+	rejoining    bool       // this process came into a run that went on: its first absences are from before
 }
 
 func newBuilder(b *base, h *handlers, out *output) *builder {
@@ -42,7 +43,7 @@ func newBuilder(b *base, h *handlers, out *output) *builder {
 
 func (c *builder) start(ctx context.Context, run *runStart) error {
 	c.mu.Lock()
-	c.absencesSeen = 0
+	c.absencesSeen, c.rejoining = 0, run.GetBack()
 	c.mu.Unlock()
 	verify, err := builderunit.ParseVerify(c.cfg.Verify)
 	if err != nil {
@@ -123,6 +124,7 @@ func (c *builder) absenceHandler() func([]core.Absence) {
 	seen := 0
 	return func(all []core.Absence) {
 		c.mu.Lock()
+		isHistory := c.rejoining && c.absencesSeen == 0
 		applied := min(max(0, c.absencesSeen-seen), len(all)) // by an earlier session
 		seen += len(all)
 		c.absencesSeen = max(c.absencesSeen, seen)
@@ -130,6 +132,10 @@ func (c *builder) absenceHandler() func([]core.Absence) {
 		all = all[applied:]
 		for i, a := range all {
 			isLast := !slices.ContainsFunc(all[i+1:], func(later core.Absence) bool { return later.RU == a.RU })
+			if !isLast && isHistory && !a.Rejoined {
+				c.losses.note(a, c.node.readoutName(int(a.RU)))
+				continue // else the process that is back would lose its windows
+			}
 			if err := c.applyAbsence(a, isLast); err != nil {
 				c.reportFault("builder unit", err)
 			}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -234,17 +235,16 @@ func (s *hostsStage) isOver(ctx context.Context) bool {
 
 // finish stops the run, starts what was told to end, and waits for the record with the files of all nodes.
 func (s *hostsStage) finish(ctx context.Context) (string, error) {
+	isControl := func(p *process) bool { return p.name == controlName } // nobody else stops the run
+	if err := s.startGone(isControl); err != nil {
+		return "", err
+	}
 	if err := s.c.operator.bringOffline(ctx); err != nil {
 		return "", err
 	}
-	for _, p := range s.gone {
-		<-p.exited()
-		p.setRestart(true)
-		if err := p.start(); err != nil {
-			return "", err
-		}
+	if err := s.startGone(func(*process) bool { return true }); err != nil {
+		return "", err
 	}
-	s.gone = nil
 	if err := s.c.heal(ctx); err != nil {
 		return "", err
 	}
@@ -256,6 +256,19 @@ func (s *hostsStage) finish(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return completeReport(run), nil
+}
+
+// startGone starts processes that were told to end, if they are chosen.
+func (s *hostsStage) startGone(chosen func(*process) bool) (err error) {
+	s.gone = slices.DeleteFunc(s.gone, func(p *process) bool {
+		if chosen(p) {
+			<-p.exited()
+			p.setRestart(true)
+			err = errors.Join(err, p.start())
+		}
+		return chosen(p)
+	})
+	return err
 }
 
 // completeReport is the report of a record, with the end as the record has it.

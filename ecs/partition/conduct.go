@@ -301,7 +301,11 @@ func (c *conductor) noteLoss(x nodes.Loss) {
 		_ = c.conduct(c.ctx, run, ecsrun.Input{Kind: ecsrun.Lost, Fault: &x.Fault})
 	}
 	_ = c.runner.Degrade(causeFromFault(x.Fault))
-	c.publishf(severityWarning, "degraded", x.Component, "%v", x)
+	kind := "degraded"
+	if x.Left {
+		kind = "left"
+	}
+	c.publishf(severityWarning, kind, x.Component, "%v", x)
 }
 
 // handleDepartures lets nodes go that were told to end: if the policy tolerates it, the node's builder unit is taken

@@ -70,11 +70,11 @@ func (c *readmitter) readmitNext(ctx context.Context, now time.Time) {
 	}
 }
 
-// restart starts the processes of lost nodes anew that this control started and that have ended: each after a pause,
-// which doubles each time, since a process that ends soon may do so again.
+// restart starts the processes of lost nodes anew that this control started and that have ended, unless they were told
+// to end: each after a pause, which doubles each time, since a process that ends soon may do so again.
 func (c *readmitter) restart(now time.Time) {
 	for _, name := range c.run.Names() {
-		if c.run.MayReadmit(name) != nil || !c.records.checks.hasEnded(name) {
+		if c.run.MayReadmit(name) != nil || c.run.Presence(name).Departed || !c.records.checks.hasEnded(name) {
 			continue
 		}
 		back := c.readmissions[name]

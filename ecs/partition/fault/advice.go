@@ -76,6 +76,11 @@ func (a *account) adviceFor(x Observation) string {
 		return text + a.restartClause(x.Component)
 	case found:
 		return text
+	case x.What == departureText && a.core.spawnsNodes:
+		return "The next run starts its process again."
+	case x.What == departureText:
+		return "It comes back into this run when its process is started again" +
+			a.core.nodes[x.Component].onHost(" on ") + "."
 	case x.Subsystem == SubsystemCertificate || strings.Contains(x.What, "certificate"):
 		return adviceBySubsystem[SubsystemCertificate]
 	case x.Kind.processEnded() && a.core.spawnsNodes:

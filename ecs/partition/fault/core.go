@@ -47,6 +47,7 @@ type node struct {
 	retired                    bool          // it is lost, and RetireOnce has said so
 	finalReported              bool          // it has sent its final report of the run
 	departureStage             departure     // how far its departure is, if it was told to end
+	everLeft                   bool          // it was told to end in this run
 	departureStall             stopwatch.StallDetector
 }
 
@@ -64,8 +65,9 @@ const (
 
 	ExcludeUnit    // take the builder unit of a departing node out of the schedule
 	ConfirmEnd     // tell the departing node that the run ends
+	LoseLeaver     // Observe the departing node as DepartureLoss: the run goes on without all its units
 	DrainRun       // end the run in good order, and tell the departing node
-	NoteWithdrawal // the node has left in good order: publish it
+	NoteWithdrawal // the node has left in good order: publish it, have the scheduler lose its unit, and call NoteLeft
 	DeclareMissing // Observe the departing node as lost: nothing has moved at it for DepartTimeout
 )
 
@@ -114,7 +116,7 @@ func (c *Core) SetView(view []Unit, scheduler string, readout, builder config.Lo
 	c.lossObservations, c.readmittedLosses = nil, nil
 	for _, n := range c.nodes {
 		n.holdsReadout, n.holdsBuilder, n.holdsDecision, n.takesMEPs = false, false, false, false
-		n.lostToRun, n.departureStage, n.retired = false, notDeparting, false
+		n.lostToRun, n.departureStage, n.everLeft, n.retired = false, notDeparting, false, false
 	}
 	former := c.names
 	c.names = nil // in the order of the view, then other known nodes
@@ -254,6 +256,7 @@ type Presence struct {
 	Withdrawn    string // a clause that it has left the run in good order; empty: it has not
 	ProcessEnded bool   // its process is known to have ended
 	Lost         bool   // it is lost to the run, which goes on without it
+	Departed     bool   // it was told to end, and is not back
 }
 
 // HasLeftRun says that the run went on without the node: it is lost or has withdrawn.
@@ -270,14 +273,16 @@ func (c *Core) PresenceOf(name string) (p Presence) {
 	default:
 		p.Gone = n.goneReason
 	}
-	p.ProcessEnded, p.Lost = n.processEnded, n.lostToRun
+	p.ProcessEnded, p.Lost, p.Departed = n.processEnded, n.lostToRun, n.departureStage != notDeparting
 	return p
 }
 
 // NoteGoneAfterRun notes that a node is gone after its final report of the run: this is no fault, and commands do not
 // wait for the node.
 func (c *Core) NoteGoneAfterRun(name, what string) {
-	if n := c.node(name); n.goneReason == "" {
+	n := c.node(name)
+	if n.goneReason == "" {
 		n.goneReason = what
 	}
+	n.processEnded = n.processEnded || n.departureStage != notDeparting // it was told to end: it does not come back
 }

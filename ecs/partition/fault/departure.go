@@ -8,8 +8,9 @@ import (
 
 // departure is how far a node is that was told to end during a run, by SIGTERM for example.
 //
-//	it asks ─► the run goes on without it ─► its final report ─► withdrawn
-//	        │                             └► no progress for DepartTimeout ─► lost
+//	it asks ─► the run goes on without its builder unit, its only unit ─► its final report ─► withdrawn
+//	        │                                                         └► no progress for DepartTimeout ─► lost
+//	        ├► it holds other units, and the run tolerates their loss ─► lost, told to end; it stops
 //	        └► the run needs it, or ends anyway ─► the run ends in good order
 type departure uint8
 
@@ -18,7 +19,21 @@ const (
 	departureRequested           // it asks to be let go
 	departureUnderWay            // its builder unit was taken out: the run goes on without it
 	departureClosed              // the run ends for it, or it is lost
+	departureAsLoss              // the run goes on without all its units, as after a loss
 )
+
+// departureText is what happened to a node that was told to end, as a clause.
+const departureText = "it was told to end"
+
+// DepartureLoss is the observation for LoseLeaver: the loss of a node that was told to end.
+func DepartureLoss(name string) Observation {
+	return Observation{Kind: SelfReported, Fault: Fault{
+		Component: name,
+		Subsystem: SubsystemProcess,
+		What:      departureText,
+		Evidence:  "seen by " + name,
+	}}
+}
 
 // withdrawnText is the clause for Presence.Withdrawn.
 const withdrawnText = "it was told to end, and has left the run in good order"
@@ -39,9 +54,9 @@ type DepartureReport struct {
 func (c *Core) UpdateDeparture(name string, report DepartureReport, ending bool, now time.Time) Action {
 	n := c.node(name)
 	if n.departureStage == notDeparting && report.Requested {
-		n.departureStage, n.departureStall = departureRequested, stopwatch.StallDetector{}
+		n.departureStage, n.departureStall, n.everLeft = departureRequested, stopwatch.StallDetector{}, true
 	}
-	if n.departureStage == notDeparting || n.departureStage == departureClosed || n.lostToRun || n.withdrawn {
+	if n.departureStage == notDeparting || n.departureStage >= departureClosed || n.lostToRun || n.withdrawn {
 		return NoAction
 	}
 	still := n.departureStall.Observe(c.clock.tick(now), report.Progress)
@@ -53,6 +68,10 @@ func (c *Core) UpdateDeparture(name string, report DepartureReport, ending bool,
 		!n.holdsDecision: // it holds a builder unit, which may be taken out, and nothing else
 		c.everDegraded, n.takesMEPs, n.departureStage = c.everDegraded || n.takesMEPs, false, departureUnderWay
 		return ExcludeUnit
+	case n.departureStage == departureRequested && c.inRun && !c.ignoresFaults && len(c.fatalObservations) == 0 &&
+		c.tolerates(n, DepartureLoss(name)):
+		n.departureStage = departureAsLoss
+		return LoseLeaver
 	case n.departureStage == departureRequested:
 		n.departureStage = departureClosed
 		return DrainRun
@@ -69,10 +88,13 @@ func (c *Core) UpdateDeparture(name string, report DepartureReport, ending bool,
 // RetryExclude has the next UpdateDeparture return ExcludeUnit again. The builder unit stays out.
 func (c *Core) RetryExclude(name string) { c.node(name).departureStage = departureRequested }
 
+// NoteLeft notes that the scheduler has no unit of a withdrawn node any more: another process may take its place.
+func (c *Core) NoteLeft(name string) { c.node(name).lostToRun = true }
+
 // Leavers are the nodes that were told to end in this run, in the order of the view.
 func (c *Core) Leavers() (names []string) {
 	for _, name := range c.names {
-		if c.nodes[name].departureStage != notDeparting {
+		if c.nodes[name].everLeft {
 			names = append(names, name)
 		}
 	}

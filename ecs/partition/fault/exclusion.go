@@ -52,7 +52,8 @@ func (c *Core) MayInclude(name string) error {
 	n := c.nodes[name]
 	switch {
 	case n != nil && n.departureStage == departureUnderWay:
-		return fmt.Errorf("%s was told to end, and leaves this run", name)
+		return fmt.Errorf("%s was told to end, and leaves this run: it takes part again by itself when its process was "+
+			"started again", name)
 	case n != nil && n.lostToRun:
 		return fmt.Errorf("%s was lost in this run: it takes part again by itself when its process has joined the cluster",
 			name)
@@ -84,11 +85,12 @@ func (c *Core) Include(name string) error {
 	return nil
 }
 
-// RetireOnce returns true once for a node with a builder unit that still works on a run which has lost it: the node was
-// suspended or cut off for a while. The caller tells the node to stop.
+// RetireOnce returns true once for a node that still works on a run which has lost it, and does not know: it holds a
+// builder unit and was suspended or cut off for a while, or it was told to end. The caller tells the node to stop.
 func (c *Core) RetireOnce(name string) bool {
 	n := c.nodes[name]
-	if n == nil || !n.lostToRun || !n.holdsBuilder || n.retired || !c.inRun || c.ignoresFaults {
+	if n == nil || !n.lostToRun || !n.holdsBuilder && n.departureStage != departureAsLoss || n.retired || !c.inRun ||
+		c.ignoresFaults {
 		return false
 	}
 	n.retired = true

@@ -14,6 +14,8 @@ func (c *Core) MayReadmit(name string) error {
 		return fmt.Errorf("the view has no node called %s", name)
 	case !n.lostToRun:
 		return fmt.Errorf("%s is not lost to this run", name)
+	case n.departureStage != notDeparting && !n.processEnded:
+		return fmt.Errorf("%s was told to end, and its process has not ended yet", name)
 	case !c.inRun || c.ignoresFaults || len(c.fatalObservations) > 0:
 		return fmt.Errorf("the run ends: %s joins again with the next configure", name)
 	}
@@ -28,6 +30,7 @@ func (c *Core) Readmit(name string) error {
 	n := c.nodes[name]
 	n.goneReason, n.processID, n.resumedAt = "", "", time.Time{}
 	n.processEnded, n.lostToRun, n.finalReported, n.retired = false, false, false, false
+	n.withdrawn, n.departureStage = false, notDeparting
 	n.takesMEPs = n.holdsBuilder
 	concerns := func(x Observation) bool { return x.Component == name }
 	for _, x := range c.lossObservations {

@@ -51,7 +51,7 @@ func (n *node) gaveUpForData(x Observation, now time.Time) bool {
 // by the node itself or by the process that watches it.
 func (n *node) endsInGoodOrder(x Observation) bool {
 	switch {
-	case n.withdrawn:
+	case n.withdrawn, n.departureStage == departureAsLoss && n.lostToRun:
 		return true
 	case n.departureStage != departureUnderWay:
 		return false

@@ -13,7 +13,8 @@ import (
 
 // TestTranscripts plays testdata/*.txt, each of several disturbances:
 //
-//	> nodes N [on HOST…] [tagnet NODE] [spawned]   folded nodes n0 and so on; processes 1000 and so on
+//	> nodes N [reading POLICY] [loss POLICY] [on HOST…] [tagnet NODE] [spawned]
+//	                                           folded nodes n0 and so on; processes 1000 and so on
 //	> units RUS BUS [reading POLICY] loss POLICY [on HOST…]  nodes of one unit each, readout units first
 //	> begin                                      a run goes on, and every node is heard
 //	> at SECONDS                                 so late it is since then
@@ -116,7 +117,16 @@ func (p *player) say(line string, w []string) string {
 			if x.Final = w[1] == "is"; w[1] == "tells" {
 				x.Progress = uint64(transcript.Number(p.t, w[2]))
 			}
-			return acts[p.core.UpdateDeparture(w[0], x, p.ends, p.now)]
+			act := p.core.UpdateDeparture(w[0], x, p.ends, p.now)
+			said := acts[act]
+			switch act { // as the shell does
+			case LoseLeaver:
+				act, _ = p.core.Observe(DepartureLoss(w[0]))
+				said += acts[act]
+			case NoteWithdrawal:
+				p.core.NoteLeft(w[0])
+			}
+			return said
 		}
 		return p.observe(line, w)
 	}
@@ -130,6 +140,7 @@ var acts = [...]string{
 	LoseUnit:       "the run goes on without it\n",
 	ExcludeUnit:    "its builder unit is taken out\n",
 	ConfirmEnd:     "it hears that the run ends\n",
+	LoseLeaver:     "all its units are lost to the run, since it was told to end\n",
 	DrainRun:       "the run ends in good order, and it hears that\n",
 	NoteWithdrawal: "it has left in good order\n",
 	DeclareMissing: "it is given up\n",
@@ -160,6 +171,8 @@ func (p *player) make(w []string) {
 	rus, bus, policy := transcript.Number(p.t, w[1]), 0, "essential"
 	if w[0] == "units" {
 		bus = transcript.Number(p.t, w[2])
+	}
+	if slices.Contains(w, "loss") {
 		on := slices.Index(append(w, "on"), "on")
 		policy = strings.Join(w[slices.Index(w, "loss")+1:on], " ")
 	}

@@ -117,7 +117,7 @@ func TestDepart(t *testing.T) {
 	r.ObserveProcessEnd("b3", "ended")
 	depart(Departure{Node: "b3", Withdrawn: true})
 	r.faults.observe(cutOff)
-	if c := r.faults.cause(); c != nil || r.Presence("b3").Lost || len(r.Losses()) > 0 || r.Presence("b3").Gone != "" ||
+	if c := r.faults.cause(); c != nil || !r.Presence("b3").Lost || len(r.Losses()) > 0 || r.Presence("b3").Gone != "" ||
 		r.Presence("b3").Withdrawn == "" {
 		t.Errorf("fault %v, lost %v, losses %v, lost as %q, left %q", c, r.Presence("b3").Lost, r.Losses(),
 			r.Presence("b3").Gone,

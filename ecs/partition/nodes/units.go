@@ -47,6 +47,7 @@ type Loss struct {
 	fault.Fault
 	MEPsReissued int            // MEPs of its builder unit that others build
 	Sources      string         // of its readout unit, for people; empty: it has none
+	Left         bool           // it was told to end
 	Gone         *tagnetv1.Gone // since when its readout unit is gone; nil: it has none, or the scheduler did not answer
 }
 
@@ -71,7 +72,7 @@ func (l Loss) String() string {
 
 // describeLoss says what a loss costs, once the scheduler knows of it.
 func (u *units) describeLoss(x fault.Fault, reissued int) Loss {
-	l := Loss{Fault: x, MEPsReissued: reissued}
+	l := Loss{Fault: x, MEPsReissued: reissued, Left: u.run.Presence(x.Component).Departed}
 	for _, known := range u.run.Losses() {
 		if known.Component == x.Component {
 			l.Advice = known.Advice
@@ -199,7 +200,14 @@ func (u *units) UpdateDepartures(now time.Time) (news []Departure, err error) {
 			}
 			news = append(news, Departure{Node: n.name, MEPsReissued: again})
 		case fault.NoteWithdrawal:
+			if _, failed := u.run.current().LoseBU(n.name); failed != nil {
+				err = fmt.Errorf("%s has left, and cannot come back into this run: %w", n.name, failed)
+			} else {
+				u.run.faults.updateCore(func(c *fault.Core) { c.NoteLeft(n.name) })
+			}
 			news = append(news, Departure{Node: n.name, Withdrawn: true})
+		case fault.LoseLeaver:
+			u.run.faults.observe(fault.DepartureLoss(n.name))
 		case fault.DeclareMissing:
 			u.run.faults.observe(fault.Observation{Kind: fault.SilentToControl,
 				Fault: fault.SeenByControl(n.name, node.SubsystemOutput,
@@ -220,7 +228,7 @@ func (u *units) UpdateDepartures(now time.Time) (news []Departure, err error) {
 func (m *member) confirmEnd() {
 	ctx, cancel := context.WithTimeout(context.Background(), confirmEndTimeout)
 	defer cancel()
-	_, _ = m.client.Report(ctx, &nodev1.ReportRequest{LetGo: true})
+	_, _ = m.client.Report(ctx, &nodev1.ReportRequest{LetGo: true, Term: m.term})
 }
 
 // confirmEndTimeout bounds how long a node may take to answer, which it does at once.

@@ -220,7 +220,10 @@ func (w *watch) retire(n *member) {
 	stop := &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Run: w.set.runNumber.Load(), Abandon: true}
 	if err := n.command(ctx, stop); err != nil {
 		w.set.log.Info("a node that the run has lost could not be told to drop it", "node", n.name, "err", err)
+		return
 	}
+	// A node that was told to end waits until its last report was read. That of a lost node is not.
+	_, _ = n.client.Report(ctx, &nodev1.ReportRequest{Term: n.term, Done: true})
 }
 
 // isTransient says whether a watch may have ended by a cut that heals: not if the connection was refused, since the
