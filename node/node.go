@@ -279,6 +279,9 @@ func (n *process) configure(ctx context.Context) error {
 	if err := s.checkDetector(); err != nil {
 		return n.makeCause("configuration", err)
 	}
+	if err := s.checkOutputSpace(req); err != nil {
+		return n.makeCause(SubsystemOutput, err)
+	}
 	if err := s.connect(ctx, req); err != nil {
 		return n.makeCause("transport", err)
 	}

@@ -65,6 +65,19 @@ func checkOutputFiles(cfg config.Completed, run uint32) (last uint32, err error)
 	return last, err
 }
 
+// checkOutputSpace says why the output of a node that is to come back into a run would fail at once, perhaps again.
+func (s *session) checkOutputSpace(req *nodev1.CommandRequest) error {
+	if !req.GetBack() || !s.self.GetBuilder() {
+		return nil
+	}
+	for _, one := range s.cfg.FileOutputs() {
+		if err := recording.CheckSpace(OutputDir(one), int64(one.SegmentSize)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // outputRequest is a request about an output.
 type outputRequest interface {
 	GetConfiguration() []byte

@@ -47,12 +47,32 @@ func CheckFile(path string, overwrite bool) error {
 	return Check(path + SegmentsSuffix)
 }
 
+// returnSpace is how many bytes CheckSpace wants free at most.
+const returnSpace = 64 << 20
+
+// CheckSpace says why a builder unit whose output has failed cannot go on with a run in dir: what Check finds, or too
+// little free space. It wants the bytes of a segment, but at most 64 MiB and a sixteenth of the file system. If too few
+// are free, the error is a unix.ENOSPC.
+func CheckSpace(dir string, segment int64) error {
+	if err := Check(dir); err != nil {
+		return err
+	}
+	free, size, err := space(dir)
+	if err != nil {
+		return err
+	}
+	if need := min(segment, returnSpace, size/16); free < need {
+		return fmt.Errorf("output %s: %d bytes are free there, and %d are needed: %w", dir, free, need, unix.ENOSPC)
+	}
+	return nil
+}
+
 // FreeSpaceWarning returns a sentence if less than need bytes are free in the file system of dir, or of its parent if
 // dir does not exist. It returns "" if there are enough, and also if it cannot find out.
 func FreeSpaceWarning(dir string, need int64) (warning string) {
-	n, err := freeBytes(dir)
+	n, _, err := space(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		n, err = freeBytes(filepath.Dir(filepath.Clean(dir)))
+		n, _, err = space(filepath.Dir(filepath.Clean(dir)))
 	}
 	if err != nil || n >= need {
 		return ""
@@ -60,13 +80,14 @@ func FreeSpaceWarning(dir string, need int64) (warning string) {
 	return fmt.Sprintf("output %s: %d bytes are free there, less than the %d of one segment", dir, n, need)
 }
 
-// freeBytes returns how many bytes are free in the file system of a directory.
-func freeBytes(dir string) (int64, error) {
+// space returns how many bytes are free in the file system of a directory, and how many it has.
+func space(dir string) (free, size int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
+		return 0, 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
 	}
-	return int64(min(st.Bavail, 1<<62/uint64(st.Bsize))) * st.Bsize, nil
+	bytes := func(blocks uint64) int64 { return int64(min(blocks, 1<<62/uint64(st.Bsize))) * st.Bsize }
+	return bytes(st.Bavail), bytes(st.Blocks), nil
 }
 
 // isDir returns an error that says why path is not a directory.

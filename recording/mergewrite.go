@@ -171,7 +171,7 @@ func isDiskFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.I
 
 // checkSpace returns how many more bytes the merged file needs than it has now, and how many are free.
 func (m *merge) checkSpace() (*spaceError, error) {
-	free, err := freeBytes(filepath.Dir(m.dst))
+	free, _, err := space(filepath.Dir(m.dst))
 	var there unix.Stat_t
 	_ = unix.Lstat(m.dst+mergingSuffix, &there) // zero if there is no file
 	// plus the manifest, and what the file system needs to find the blocks

@@ -310,6 +310,22 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckSpace holds that an output may go on where little is free, and not where nothing is, or nothing can be
+// written.
+func TestCheckSpace(t *testing.T) {
+	dir := t.TempDir()
+	must.OK(t, CheckSpace(dir, 1))
+	free, size, err := space(dir)
+	must.OK(t, err)
+	if err := CheckSpace(dir, 1<<62); (err == nil) != (free >= min(returnSpace, size/16)) ||
+		err != nil && !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("%d of %d bytes are free: %v", free, size, err)
+	}
+	if err := CheckSpace(filepath.Join(dir, "no", "x"), 1); err == nil {
+		t.Error("a directory that is not there")
+	}
+}
+
 func filesInNames(t *testing.T, dir string) (names []string) {
 	entries, err := os.ReadDir(dir)
 	must.OK(t, err)

@@ -29,7 +29,7 @@ const (
 	happenTerm     happening = "SIGTERM"
 	happenRestart  happening = "restart" // SIGTERM, and a new process when it has ended
 	happenCut      happening = "host cut 8 s"
-	happenDiskFull happening = "disk full 3 s"
+	happenDiskFull happening = "disk full 8 s"
 )
 
 // duration is how long it lasts; 0 of what is over at once.
@@ -39,10 +39,8 @@ func (h happening) duration() time.Duration {
 		return time.Second
 	case happenStop10:
 		return 10 * time.Second
-	case happenCut:
+	case happenCut, happenDiskFull:
 		return 8 * time.Second
-	case happenDiskFull:
-		return 3 * time.Second
 	}
 	return 0
 }

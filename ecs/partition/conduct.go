@@ -254,7 +254,13 @@ func (c *conductor) watch(run *nodes.Run) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	ctx, cancel := context.WithCancel(c.ctx)
-	back := &readmitter{conductor: c, run: run, readmissions: map[string]readmission{}, refusedSpares: map[string]bool{}}
+	back := &readmitter{
+		conductor:     c,
+		run:           run,
+		readmissions:  map[string]readmission{},
+		withheld:      map[string]bool{},
+		refusedSpares: map[string]bool{},
+	}
 	defer back.awaitAttempt()
 	defer cancel()
 	for {

@@ -16,7 +16,8 @@ type readmitter struct {
 	*conductor
 	run           *nodes.Run
 	readmissions  map[string]readmission // by node
-	refusedSpares map[string]bool        // by lost node and spare: the refusal was told
+	withheld      map[string]bool        // nodes that do not come back because of their output; owned by the attempt
+	refusedSpares map[string]bool        // by lost node and spare: the refusal was told; owned by the attempt
 	attemptDone   chan struct{}          // closed when the attempt under way is over; nil: there is none
 }
 
@@ -108,15 +109,30 @@ func (c *readmitter) readmit(ctx context.Context, name string, m cluster.Member)
 	defer c.commandMu.Unlock()
 	gone, err := c.run.Readmit(ctx, name)
 	if err != nil {
-		c.log.Info("a node that was lost does not come back in this run yet", "node", name, "process", m.Name, "err", err)
-		c.noteRefusedSpare(name, m.Name, err)
+		c.noteAttemptFailed(name, m.Name, err)
 		return
 	}
+	delete(c.withheld, name)
 	c.log.Warn("a node is back in the run", "node", name, "process", m.Name, "marked_from_mep", gone.GetFromMep(),
 		"whole_from_mep", gone.GetBackMep())
 	c.publishf(severityInfo, "back", name, "%s", describeReadmission(name, m.Name,
 		name == c.run.Configuration().DecisionNode, gone))
 	c.noteReadmitted()
+}
+
+// noteAttemptFailed logs why the units of a lost node do not come back by a process yet. If the process is a spare, or
+// if the output is the reason, that is published once.
+func (c *readmitter) noteAttemptFailed(name, process string, err error) {
+	problem := nodes.OutputProblem(err)
+	if process != name || problem == "" || c.withheld[name] {
+		c.log.Info("a node that was lost does not come back in this run yet", "node", name, "process", process, "err", err)
+		c.noteRefusedSpare(name, process, err)
+		return
+	}
+	c.withheld[name] = true
+	text := fmt.Sprintf("%s does not come back into the run before its output can be written: %s", name, problem)
+	c.log.Warn("a node that was lost does not come back yet", "node", name, "what", text)
+	c.publishf(severityWarning, "degraded", name, "%s", text)
 }
 
 // describeReadmission is a sentence on a node that is back in the run, or for which the node of process substitutes.

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"ringlet/ecs/partition/fault"
+	"ringlet/node"
 	"ringlet/node/fsm"
 	"ringlet/node/spawn"
 	nodev1 "ringlet/proto/ringlet/node/v1"
@@ -262,6 +263,16 @@ func (f *faults) FaultOf(err error, while string) *fault.Error {
 		return asError(best)
 	}
 	return &fault.Error{Fault: fault.Fault{Component: ControlName, What: err.Error(), Evidence: while}}
+}
+
+// OutputProblem is why a node did not carry out a command, if that is its output; empty otherwise.
+func OutputProblem(err error) string {
+	for _, x := range commandObservations(nil, err, "") {
+		if x.Subsystem == node.SubsystemOutput {
+			return x.What
+		}
+	}
+	return ""
 }
 
 // commandObservations appends an observation for each *commandError joined in err.
