@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"slices"
 	"time"
 
 	"ringlet/ecs/figures"
@@ -22,7 +23,7 @@ func (r *reporter) missingReadouts(reports []*nodev1.Report, reg *core.Registers
 	for _, m := range figures.SumMissing(reports) {
 		ru := int(m.GetRuIndex())
 		first := division.FirstSource(ru)
-		all = append(all, recording.UnitOutages{
+		one := recording.UnitOutages{
 			Node:        nodes[ru],
 			ReadoutUnit: ru,
 			FirstSource: first,
@@ -32,9 +33,26 @@ func (r *reporter) missingReadouts(reports []*nodev1.Report, reg *core.Registers
 			FirstMEP:    m.GetFirstMep(),
 			LastMEP:     m.GetLastMep(),
 			Outages:     readoutOutages(reg, nodes[ru]),
-		})
+		}
+		if slices.ContainsFunc(reg.GetBus(), func(b *core.BURegister) bool { return b.GetLost() || b.GetReturned() }) {
+			widenOutages(&one, uint64(r.cfg.Slots*r.cfg.BUs), reg.GetCounters().GetIssued())
+		}
+		all = append(all, one)
 	}
 	return all
+}
+
+// widenOutages has the range of MEPs of a readout unit include those that a lost builder unit may have built without it:
+// nobody knows its last counts. At most inFlight MEPs are issued and not built. issued is how many were in all.
+func widenOutages(u *recording.UnitOutages, inFlight, issued uint64) {
+	for _, o := range u.Outages {
+		u.FirstMEP = min(u.FirstMEP, o.FromMEP-min(o.FromMEP, inFlight))
+		end := issued
+		if o.ReturnMEP != nil {
+			end = *o.ReturnMEP
+		}
+		u.LastMEP = max(u.LastMEP, end-min(end, 1))
+	}
 }
 
 // readoutOutages are the times in which a readout unit was gone, by the scheduler.
