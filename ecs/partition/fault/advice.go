@@ -88,6 +88,9 @@ func (a *account) adviceFor(x Observation) string {
 	case x.Kind.processEnded():
 		return "Look at what ended it, the kernel for want of memory perhaps, and start its process again" +
 			a.core.nodes[x.Component].onHost(" on ") + "."
+	case x.Kind == ProcessStopped:
+		return "Look who stopped it (SIGSTOP, a debugger); let it go on by `kill -CONT`, or end it: " +
+			a.whoRestarts(x.Component) + "."
 	case x.Subsystem == SubsystemData:
 		return adviceBySubsystem[SubsystemData]
 	case x.Kind == SilentToControl || x.Kind == Disconnected:

@@ -94,6 +94,14 @@ func (c *Core) SetLocation(name, host, process string) {
 	}
 }
 
+// LocalProcess is the process id of a node whose process the control started; else empty.
+func (c *Core) LocalProcess(name string) string {
+	if n := c.nodes[name]; n != nil && c.spawnsNodes {
+		return n.processID
+	}
+	return ""
+}
+
 // NoteReport notes that the control got a report of a node; final says that it is the node's final report of the run.
 func (c *Core) NoteReport(name string, at time.Time, final bool) {
 	n, now := c.node(name), c.clock.tick(at)

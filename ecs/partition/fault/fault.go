@@ -68,6 +68,7 @@ type Kind uint8
 const (
 	ProcessEndSeen  Kind = iota // the control started its process and saw it end
 	ProcessVanished             // its process has ended: no process, or another one, listens at its address
+	ProcessStopped              // its process exists, and the kernel does not let it run: SIGSTOP, a debugger
 	SelfReported                // the component reports its own fault
 	Disconnected                // the scheduler or a node has lost its link or session to it, and goes on
 	SilentToControl             // the control gets no reports of it

@@ -105,7 +105,7 @@ func (c *Core) FirstLoss() *Fault {
 // asFault is the fault of an observation, with the component's location and the advice.
 func (a *account) asFault(x Observation) Fault {
 	f := x.Fault
-	if x.Kind.processEnded() || x.Kind == SilentToControl {
+	if x.Kind.processEnded() || x.Kind == ProcessStopped || x.Kind == SilentToControl {
 		f.What += a.core.nodes[x.Component].location()
 	}
 	f.Advice = a.adviceFor(x)

@@ -49,11 +49,20 @@ func (f *faults) updateCore(what func(*fault.Core)) {
 
 // observe gives an observation to the core, and does what the core returns.
 func (f *faults) observe(x fault.Observation) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if x.Kind > fault.SelfReported && f.onLoss != nil && isStopped(f.core.LocalProcess(x.Component)) {
+		f.observeLocked(fault.Observation{Kind: fault.ProcessStopped, Fault: fault.SeenByControl(x.Component,
+			fault.SubsystemProcess, "its process stands still: it was stopped, by SIGSTOP or a debugger")})
+	}
+	f.observeLocked(x)
+}
+
+// observeLocked gives an observation to the core. The caller holds mu.
+func (f *faults) observeLocked(x fault.Observation) {
 	if x.At.IsZero() {
 		x.At = time.Now()
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	switch act, broken := f.core.Observe(x); act {
 	case fault.EndRun:
 		f.isFaulted = true
