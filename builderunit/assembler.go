@@ -441,6 +441,18 @@ func (a *Assembler) withdrawSlots(each func(slot int)) (remaining int) {
 	return remaining
 }
 
+// withdrawInvalid gives up every MEP that waits for parts and has no valid token; isValid says which have one. It calls
+// each with a slot before it frees the slot.
+func (a *Assembler) withdrawInvalid(isValid func(slot int, m MEP) bool, each func(slot int)) {
+	for i := range a.slots {
+		if p := a.slots[i].phase; (p == slotSizing || p == slotFilling) && !isValid(i, a.SlotMEP(i)) {
+			each(i)
+			a.stats.WithdrawnMEPs++
+			a.freeSlot(i)
+		}
+	}
+}
+
 func (a *Assembler) freeSlot(i int) {
 	s := &a.slots[i]
 	s.phase, s.completedParts, s.lacksParts, s.mepBytes = slotIdle, 0, false, 0

@@ -8,6 +8,7 @@ import (
 
 	"ringlet/event/placing"
 	"ringlet/shmem"
+	"ringlet/tagnet/core"
 )
 
 // resetPollInterval is how often Reset checks whether readout units have quiesced and complete MEPs have their
@@ -72,15 +73,38 @@ func (b *Builder) tryWithdraw(exclusions uint32) (remaining int, err error) {
 	}
 	remaining = b.commit.unreported
 	remaining += b.asm.withdrawSlots(func(slot int) {
-		err = errors.Join(err, b.revoke(b.asm.SlotMEP(slot).MEP, b.asm.appendMEPRefs(slot, nil)), b.reofferSlot(slot))
+		err = errors.Join(err, b.revoke(b.asm.SlotMEP(slot).MEP, b.asm.appendMEPRefs(slot, nil)),
+			reofferSlot(b.cfg.Slots, slot))
 	})
 	return remaining, err
 }
 
+// KeepValid frees every slot that waits for parts of a MEP without a valid token: a lost scheduler had issued that
+// token, and the unit that has written for it is lost, too. Its windows are revoked, so nothing more comes.
+func (b *Builder) KeepValid(tokens []core.PlacedToken) (err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return errClosed
+	}
+	valid := map[core.Token]bool{}
+	for _, t := range tokens {
+		t.BU = 0
+		valid[t.Token] = true
+	}
+	b.asm.withdrawInvalid(func(slot int, m MEP) bool {
+		return valid[core.Token{MEP: m.MEP, Slot: uint32(slot), Attempt: uint8(m.Attempt)}]
+	}, func(slot int) {
+		err = errors.Join(err, b.revoke(b.asm.SlotMEP(slot).MEP, b.asm.appendMEPRefs(slot, nil)),
+			reofferSlot(b.cfg.Slots, slot))
+	})
+	return err
+}
+
 // reofferSlot frees a slot that may be partly filled.
-func (b *Builder) reofferSlot(slot int) error {
-	if b.cfg.Slots.State(slot) != shmem.SlotFilling {
+func reofferSlot(slots *shmem.Slots, slot int) error {
+	if slots.State(slot) != shmem.SlotFilling {
 		return nil
 	}
-	return errors.Join(b.cfg.Slots.Abandon(slot), b.cfg.Slots.Offer(slot))
+	return errors.Join(slots.Abandon(slot), slots.Offer(slot))
 }

@@ -36,16 +36,17 @@ func TestABuilderIsInItsPlaceBeforeItAttaches(t *testing.T) {
 	out := &output{base: b, slots: slots, writes: &runOutput{sink: &sink.Discard{}}}
 	c := newBuilder(b, &handlers{}, out)
 	called := false
-	attach := func() (tagnet.Scope, []grpc.DialOption) {
+	attach := func() (string, tagnet.Scope, []grpc.DialOption) {
 		called = true
 		if c.unit.Load() == nil {
 			t.Error("the builder attaches before it can take announcements")
 		}
-		return tagnet.Scope{Name: "n1"}, []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
+		return "127.0.0.1:1", tagnet.Scope{Name: "n1"},
+			[]grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // nobody is there to attach to
-	run := &runStart{&nodev1.CommandRequest{Run: 1, TagnetAddress: "127.0.0.1:1"}, attach}
+	run := &runStart{&nodev1.CommandRequest{Run: 1}, attach}
 	if err := c.start(ctx, run); err == nil || !called {
 		t.Errorf("attached to nobody: error %v, asked %v", err, called)
 	}

@@ -25,6 +25,7 @@ type builder struct {
 	unit     atomic.Pointer[builderunit.Builder] // of the last run
 	feedback atomic.Pointer[feedbackSender]      // of the last run
 	conn     atomic.Pointer[feedbackSender]      // the same as feedback, while it is attached
+	run      atomic.Pointer[runStart]            // the last run
 
 	mu           sync.Mutex // guards the fields below
 	absencesSeen int        // in this run
@@ -86,14 +87,26 @@ func (c *builder) start(ctx context.Context, run *runStart) error {
 	// Tokens begin to flow when the last unit attaches, and announcements may come before this node learns of that. So the
 	// unit must be in place before it attaches.
 	c.unit.Store(unit)
-	scope, opts := run.attach()
-	err = fb.attach(ctx, func(ctx context.Context) (*tagnet.BUClient, error) {
-		return tagnet.DialBU(ctx, run.GetTagnetAddress(), scope, c.cfg.Slots, c.absenceHandler(), opts...)
-	}, unit.Reset)
+	err = fb.attach(ctx, c.dialer(run, unit), unit.Reset)
+	c.run.Store(run)
 	if err == nil {
 		c.conn.Store(fb)
 	}
 	return err
+}
+
+// dialer makes the function that attaches the unit to the scheduler.
+func (c *builder) dialer(run *runStart, unit *builderunit.Builder) func(context.Context) (*tagnet.BUClient, error) {
+	outcomes := core.NewOutcomeLog(c.cfg.OutcomesKept())
+	return func(ctx context.Context) (*tagnet.BUClient, error) {
+		address, scope, opts := run.attach()
+		client, err := tagnet.DialBU(ctx, address, scope, c.cfg.Slots, tagnet.BUHandlers{
+			OnAbsences: c.absenceHandler(), OnValid: unit.KeepValid, Outcomes: outcomes}, opts...)
+		if err == nil {
+			run.awaitSuccessors(client)
+		}
+		return client, err
+	}
 }
 
 // regionDecider decides on regions of interest: a filter judges each region, or a share of the MEPs is kept. A MEP that
@@ -175,6 +188,15 @@ func (c *builder) stop(_ context.Context, giveUp bool) error {
 		if err := fb.Close(); err != nil { // the scheduler may be gone
 			c.node.log.Info("the scheduler may lack the last outcomes of this builder unit", "err", err)
 		}
+	}
+	return nil
+}
+
+// followSuccessor has the unit go on with the successor of its scheduler. One that is excluded asks the successor to
+// come back.
+func (c *builder) followSuccessor() error {
+	if fb := c.conn.Load(); fb != nil {
+		return c.run.Load().goOn(fb.client.Load())
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -34,7 +35,32 @@ type component interface {
 type runStart struct {
 	*nodev1.CommandRequest
 
-	attach func() (tagnet.Scope, []grpc.DialOption) // returns how to attach to the scheduler
+	// attach returns how to attach to the scheduler, or, after the loss of one, to its successor.
+	attach func() (address string, scope tagnet.Scope, opts []grpc.DialOption)
+}
+
+// successorTimeout is how long a unit waits for a successor of its scheduler, where a node has it: longer than a
+// control needs to take a silent node for lost. Then the run is over for the unit.
+const successorTimeout = 30 * time.Second
+
+// session is a unit's session with the scheduler.
+type schedulerSession interface {
+	AwaitSuccessor(time.Duration)
+	MoveTo(target string, opts ...grpc.DialOption) (moved bool, err error)
+}
+
+// awaitSuccessors has a session wait for a successor of its scheduler, if there may be one.
+func (r *runStart) awaitSuccessors(s schedulerSession) {
+	if r.GetTagnetName() != "" {
+		s.AwaitSuccessor(successorTimeout)
+	}
+}
+
+// goOn has a session go on with the successor of its scheduler.
+func (r *runStart) goOn(s schedulerSession) error {
+	address, _, opts := r.attach()
+	_, err := s.MoveTo(address, opts...)
+	return err
 }
 
 // attachment is a component's relation to the scheduler.

@@ -35,6 +35,7 @@ type readout struct {
 	unit    atomic.Pointer[readoutunit.Unit] // of the last run
 	barrier atomic.Pointer[barrier.Barrier]  // of the last run
 	conn    atomic.Pointer[tagnet.RUClient]  // while the unit is attached
+	run     atomic.Pointer[runStart]         // the last run
 
 	badInputReported atomic.Bool // to the state machine, in this run
 
@@ -102,11 +103,13 @@ func (c *readout) start(ctx context.Context, run *runStart) (err error) {
 		}
 	}()
 	c.barrier.Store(bar)
-	scope, opts := run.attach()
-	client, err := tagnet.DialRU(ctx, run.GetTagnetAddress(), scope, c.handleUnitNews, opts...)
+	address, scope, opts := run.attach()
+	client, err := tagnet.DialRU(ctx, address, scope, c.handleUnitNews, opts...)
 	if err != nil {
 		return err
 	}
+	run.awaitSuccessors(client)
+	c.run.Store(run)
 	c.conn.Store(client)
 	cfg := c.unitConfig(src, client, bar)
 	if run.GetBack() {
@@ -243,6 +246,14 @@ func (c *readout) stop(ctx context.Context, giveUp bool) error {
 		if err := client.Close(); err != nil { // the scheduler may be gone
 			c.node.log.Info("the scheduler may lack the last reports of this readout unit", "err", err)
 		}
+	}
+	return nil
+}
+
+// followSuccessor has the unit go on with the successor of its scheduler.
+func (c *readout) followSuccessor() error {
+	if client := c.conn.Load(); client != nil {
+		return c.run.Load().goOn(client)
 	}
 	return nil
 }

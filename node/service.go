@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"ringlet/node/fsm"
 	nodev1 "ringlet/proto/ringlet/node/v1"
@@ -105,6 +106,11 @@ func (s *service) Report(ctx context.Context, req *nodev1.ReportRequest) (*nodev
 	if req.GetLetGo() {
 		s.node.leaving.promised.Store(true)
 	}
+	if to := req.GetSuccessor(); to != nil {
+		if err := s.node.followSuccessor(to); err != nil {
+			return nil, status.Error(codes.Unavailable, err.Error())
+		}
+	}
 	r := s.node.report(0)
 	if r.GetFinal() && req.GetDone() {
 		s.node.reportCollected.Store(true)
@@ -127,6 +133,23 @@ func (s *service) Substitute(ctx context.Context, req *nodev1.SubstituteRequest)
 	}
 	now.endpoint.SetSubstitute(rank, req.GetSubstitute())
 	return &nodev1.SubstituteResponse{}, nil
+}
+
+// followSuccessor has the units of a run go on with the successor of their scheduler. A second call with the same
+// successor does nothing.
+func (n *process) followSuccessor(to *nodev1.Successor) error {
+	n.mu.Lock()
+	s, req := n.session, n.currentRequest
+	if s == nil || req.GetRun() != to.GetRun() || req.GetTagnetAddress() == to.GetAddress() {
+		n.mu.Unlock()
+		return nil
+	}
+	req = proto.CloneOf(req)
+	req.TagnetName, req.TagnetAddress = to.GetName(), to.GetAddress()
+	n.currentRequest = req
+	n.mu.Unlock()
+	n.log.Warn("the scheduler is lost: going on with its successor", "successor", to.GetName())
+	return s.followSuccessor()
 }
 
 // Watch streams reports, at an interval and at every change of state.

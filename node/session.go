@@ -163,9 +163,11 @@ func (s *session) start(ctx context.Context, req *nodev1.CommandRequest) error {
 	}
 	s.losses.begin()
 	s.beginCounting()
-	run := &runStart{req, func() (tagnet.Scope, []grpc.DialOption) {
+	run := &runStart{req, func() (string, tagnet.Scope, []grpc.DialOption) {
+		_, req := s.node.sessionAndRequest() // of the present scheduler
 		scheduler := cmp.Or(req.GetTagnetName(), ControlName)
-		return tagnet.Scope{Run: req.GetRun(), View: s.view.GetNumber(), Name: s.node.cfg.Name}, []grpc.DialOption{
+		scope := tagnet.Scope{Run: req.GetRun(), View: s.view.GetNumber(), Name: s.node.cfg.Name}
+		return req.GetTagnetAddress(), scope, []grpc.DialOption{
 			grpc.WithTransportCredentials(s.node.cfg.Identity.ClientCredentials(scheduler, s.node.log)),
 			tagnet.WithReconnect(s.node.cfg.MinTimeout),
 		}
@@ -176,6 +178,16 @@ func (s *session) start(ctx context.Context, req *nodev1.CommandRequest) error {
 		}
 	}
 	return nil
+}
+
+// followSuccessor has the units go on with the successor of their scheduler.
+func (s *session) followSuccessor() (err error) {
+	for _, c := range s.components {
+		if c, ok := c.(interface{ followSuccessor() error }); ok {
+			err = errors.Join(err, c.followSuccessor())
+		}
+	}
+	return err
 }
 
 // stop stops the run in the components, and completes the output. The links stay.

@@ -32,7 +32,7 @@ func TestAbsenceReported(t *testing.T) {
 	rus := []*RUClient{sys.ru(t, "ru0"), sys.ru(t, "ru1"), sys.ru(t, "ru2")}
 	reported := make(chan []core.Absence, 3)
 	bu, err := newBUClient(testContext(t), sys.conn, sys.scope("bu0"), sys.cfg.Core.Slots,
-		func(all []core.Absence) { reported <- all })
+		BUHandlers{OnAbsences: func(all []core.Absence) { reported <- all }})
 	must(t, err)
 	defer bu.Close()
 	must(t, rus[0].Update(core.Update{ReadBelow: 1, Events: 1}))

@@ -58,10 +58,18 @@ type clientSession struct {
 
 	wg sync.WaitGroup
 
-	term, next uint64 // position in the scheduler's notices; owned by the main goroutine
+	// Owned by the main goroutine.
 
-	mu  sync.Mutex // guards err
-	err error      // why the session ended; io.EOF: drained
+	term, next uint64 // position in the scheduler's notices
+	recalls    bool   // the unit goes on with the successor of a lost scheduler, which has not answered yet
+
+	mu            sync.Mutex               // guards the fields below
+	err           error                    // why the session ended; io.EOF: drained
+	resumeTimeout time.Duration            // zero: DefaultResumeTimeout
+	successor     grpc.ClientConnInterface // connection to go on with; nil: there is no other one
+	cut           context.CancelFunc       // ends the present stream
+
+	successorConns []io.Closer // that MoveTo has dialled
 }
 
 // streamHandler is the part of a client that depends on the kind of unit. The send goroutine calls send, the main
@@ -75,6 +83,8 @@ type streamHandler interface {
 	// recv receives a message, and applyNotices processes it: an error ends the session.
 	recv() (*tagnetv1.Notices, error)
 	applyNotices(m *tagnetv1.Notices) error
+	// setService has the next stream go to another scheduler.
+	setService(tagnetv1.TagNetClient)
 	// finish is called when no more messages will be received.
 	finish()
 }
@@ -109,10 +119,17 @@ func (c *clientSession) Err() error {
 func (c *clientSession) Close() error {
 	c.end(errClosed)
 	c.wg.Wait()
-	if c.ownedConn != nil {
-		return c.ownedConn.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var err error
+	for _, conn := range c.successorConns {
+		err = errors.Join(err, conn.Close())
 	}
-	return nil
+	c.successorConns = nil
+	if c.ownedConn != nil {
+		err = errors.Join(err, c.ownedConn.Close())
+	}
+	return err
 }
 
 // detachContext returns a context with ctx's values that ends only by cancel: ctx has the deadline of the handshake,
@@ -152,9 +169,7 @@ func WithReconnect(minTimeout time.Duration) grpc.DialOption {
 
 // dial makes a connection, which the client then owns.
 func dial[C any](target string, opts []grpc.DialOption, use func(*grpc.ClientConn) (C, error)) (C, error) {
-	defaults := []grpc.DialOption{grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connWindow),
-		WithReconnect(0)}
-	conn, err := grpc.NewClient(target, append(defaults, opts...)...)
+	conn, err := newConn(target, opts)
 	if err != nil {
 		var none C
 		return none, &GoneError{Unit: target, Err: err}
@@ -164,6 +179,12 @@ func dial[C any](target string, opts []grpc.DialOption, use func(*grpc.ClientCon
 		_ = conn.Close() // no data were sent that could be lost
 	}
 	return c, err
+}
+
+func newConn(target string, opts []grpc.DialOption) (*grpc.ClientConn, error) {
+	defaults := []grpc.DialOption{grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connWindow),
+		WithReconnect(0)}
+	return grpc.NewClient(target, append(defaults, opts...)...)
 }
 
 // attach starts the session's goroutine and waits until the server has answered, the session has ended, or ctx has. ctx
@@ -205,8 +226,17 @@ func (c *clientSession) runStreams(ctx context.Context, scope Scope, s streamHan
 		return err
 	}
 	var pause time.Duration
-	for broke := time.Now(); resumable(err); {
-		remaining := DefaultResumeTimeout - time.Since(broke)
+	for broke := time.Now(); ; {
+		timeout := c.setCut(nil)
+		if errors.Is(err, io.EOF) {
+			return err
+		}
+		if c.takeSuccessor(s) {
+			broke, pause = time.Now(), 0
+		} else if !resumable(err) && !(c.recalls && isNotThereYet(err)) {
+			return err
+		}
+		remaining := timeout - time.Since(broke)
 		if remaining <= 0 {
 			return err
 		}
@@ -225,7 +255,6 @@ func (c *clientSession) runStreams(ctx context.Context, scope Scope, s streamHan
 			err = again // otherwise the cause of the broken stream says more than the last failed try to resume
 		}
 	}
-	return err
 }
 
 // resumable tells whether the scheduler may still know the session after a stream that ended with err.
@@ -247,6 +276,7 @@ func (c *clientSession) runStream(ctx context.Context, scope *tagnetv1.Scope, s 
 	within time.Duration) (answered bool, err error) {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
+	c.setCut(cut)
 	var opts []grpc.CallOption
 	var late *time.Timer
 	if within > 0 {
@@ -313,7 +343,7 @@ func (c *clientSession) advance(m *tagnetv1.Notices) error {
 		return &protocolError{Unit: c.unit, What: fmt.Sprintf("notices up to %d of term %d after those up to %d of term %d",
 			m.GetNext(), m.GetTerm(), c.next, c.term)}
 	}
-	c.term, c.next = m.GetTerm(), m.GetNext()
+	c.term, c.next, c.recalls = m.GetTerm(), m.GetNext(), false
 	return nil
 }
 
@@ -385,6 +415,13 @@ func (o *outbox[T]) claim(to []T, limit int) (first uint64, claimed []T) {
 	o.sent += uint64(len(to))
 	o.maxSent = max(o.maxSent, o.sent)
 	return first, to
+}
+
+// claimAll counts all entries as sent, since the scheduler is told them in another way, and returns how many there ever
+// were. Its acknowledgement says which it has taken.
+func (o *outbox[T]) claimAll() uint64 {
+	o.maxSent = o.total()
+	return o.maxSent
 }
 
 // ack drops the entries below a number. It returns false for a number below an earlier acknowledgement, or beyond the

@@ -3,6 +3,7 @@ package tagnet
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -21,11 +22,12 @@ const maxEntriesPerMessage = 1536
 type BUClient struct {
 	clientSession
 
-	service    tagnetv1.TagNetClient
-	stream     tagnetv1.TagNet_FeedbackClient
-	slots      int
-	began      time.Time
-	onAbsences func([]core.Absence)
+	service  tagnetv1.TagNetClient
+	stream   tagnetv1.TagNet_FeedbackClient
+	slots    int
+	began    time.Time
+	handlers BUHandlers
+	absences []core.Absence // all that the unit was told in the run; owned by the main goroutine
 
 	draining chan struct{} // closed by the receiver
 
@@ -41,18 +43,29 @@ type BUClient struct {
 	}
 }
 
+// BUHandlers are what a BUClient calls, on the goroutine that receives; when a call returns, the client acknowledges
+// the news.
+type BUHandlers struct {
+	// OnAbsences gets the readout units that have gone or rejoined, each change once in a session. Nil: ignored.
+	OnAbsences func([]core.Absence)
+	// OnValid gets the tokens that are valid under the successor of a lost scheduler, behind the absences: the unit frees
+	// its other slots that wait for parts. Its error ends the session. Nil: ignored.
+	OnValid func([]core.PlacedToken) error
+	// Outcomes keeps the unit's outcomes from one session of a run to the next. Nil: it has only one.
+	Outcomes *core.OutcomeLog
+}
+
 type queuedFeedback struct {
 	core.Feedback
 	queuedAt time.Duration // since BUClient.began
 }
 
-// DialBU connects to the scheduler and attaches as a builder unit with a number of slots, all free. The receiving
-// goroutine calls onAbsences with the readout units that have gone or rejoined, each change once in a session; when it
-// returns, the client acknowledges the change. Nil: the builder unit ignores absences. Otherwise DialBU is like DialRU.
-func DialBU(ctx context.Context, target string, scope Scope, slots int, onAbsences func([]core.Absence),
+// DialBU connects to the scheduler and attaches as a builder unit with a number of slots, all free. Otherwise it is
+// like DialRU.
+func DialBU(ctx context.Context, target string, scope Scope, slots int, handlers BUHandlers,
 	opts ...grpc.DialOption) (*BUClient, error) {
 	return dial(target, opts, func(conn *grpc.ClientConn) (*BUClient, error) {
-		c, err := newBUClient(ctx, conn, scope, slots, onAbsences)
+		c, err := newBUClient(ctx, conn, scope, slots, handlers)
 		if err == nil {
 			c.ownedConn = conn
 		}
@@ -62,13 +75,16 @@ func DialBU(ctx context.Context, target string, scope Scope, slots int, onAbsenc
 
 // newBUClient is DialBU over a connection that the caller keeps and closes.
 func newBUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, slots int,
-	onAbsences func([]core.Absence)) (*BUClient, error) {
+	handlers BUHandlers) (*BUClient, error) {
+	if handlers.Outcomes == nil {
+		handlers.Outcomes = core.NewOutcomeLog(slots)
+	}
 	c := &BUClient{
-		service:    tagnetv1.NewTagNetClient(conn),
-		slots:      slots,
-		began:      time.Now(),
-		onAbsences: onAbsences,
-		draining:   make(chan struct{}),
+		service:  tagnetv1.NewTagNetClient(conn),
+		slots:    slots,
+		began:    time.Now(),
+		handlers: handlers,
+		draining: make(chan struct{}),
 	}
 	if err := c.attach(ctx, scope, c); err != nil {
 		return nil, err
@@ -93,12 +109,13 @@ func (c *BUClient) SendFeedback(entries ...core.Feedback) error {
 
 // QueueFeedback is SendFeedback for entries that may wait for the next SendFeedback, to go with its entries.
 func (c *BUClient) QueueFeedback(entries ...core.Feedback) error {
-	if err := c.Err(); err != nil {
-		return err
-	}
 	since := time.Since(c.began)
 	q := &c.queue
 	q.mu.Lock()
+	if err := c.Err(); err != nil { // under the lock: finish forgets what is not acknowledged
+		q.mu.Unlock()
+		return err
+	}
 	if n := q.out.unsent() + len(entries); n > c.slots {
 		q.mu.Unlock()
 		return fmt.Errorf("tagnet: %s has %d outcomes to tell and only %d slots", c.unit, n, c.slots)
@@ -106,6 +123,7 @@ func (c *BUClient) QueueFeedback(entries ...core.Feedback) error {
 	for i := range entries {
 		e := q.out.add()
 		e.Feedback, e.queuedAt = entries[i], since
+		c.handlers.Outcomes.Add(entries[i])
 	}
 	q.mu.Unlock()
 	return nil
@@ -163,10 +181,23 @@ func (c *BUClient) openingMessage(scope *tagnetv1.Scope) *tagnetv1.FeedbackBatch
 	defer c.queue.mu.Unlock()
 	c.queue.out.rewind()
 	c.queue.ackRequested, c.queue.goesBy = 0, c.position()
-	return &tagnetv1.FeedbackBatch{Scope: scope, SlotCount: uint32(c.slots), Had: c.position()}
+	m := &tagnetv1.FeedbackBatch{Scope: scope, SlotCount: uint32(c.slots), Had: c.position()}
+	if c.recalls {
+		r := core.Recall{Absences: c.absences, Entries: c.queue.out.claimAll()}
+		r.Outcomes, r.Totals = c.handlers.Outcomes.Outcomes()
+		m.Recall = recallMessage(&r)
+	}
+	return m
 }
 
-func (c *BUClient) finish() {}
+func (c *BUClient) setService(s tagnetv1.TagNetClient) { c.service = s }
+
+// finish drops the outcomes that the scheduler may not have taken, for the next session of the unit.
+func (c *BUClient) finish() {
+	c.queue.mu.Lock()
+	defer c.queue.mu.Unlock()
+	c.handlers.Outcomes.Forget(int(c.queue.out.total() - c.queue.out.acked))
+}
 
 func (c *BUClient) send() error {
 	for {
@@ -259,11 +290,21 @@ func (c *BUClient) applyNotices(m *tagnetv1.Notices) error {
 		return &protocolError{Unit: c.unit,
 			What: fmt.Sprintf("%d words that are no absences of readout units", len(m.GetAbsent()))}
 	}
-	if len(absences) == 0 {
+	valid, ok := decodePlacedTokens(m.GetValid(), math.MaxUint16+1)
+	switch {
+	case !ok:
+		return &protocolError{Unit: c.unit, What: "valid tokens that are none"}
+	case len(absences) == 0 && m.GetValid() == nil:
 		return nil
 	}
-	if c.onAbsences != nil {
-		c.onAbsences(absences)
+	c.absences = append(c.absences, absences...)
+	if c.handlers.OnAbsences != nil && len(absences) > 0 {
+		c.handlers.OnAbsences(absences)
+	}
+	if c.handlers.OnValid != nil && m.GetValid() != nil {
+		if err := c.handlers.OnValid(valid); err != nil {
+			return err
+		}
 	}
 	c.queue.mu.Lock()
 	c.queue.goesBy = &tagnetv1.Position{Term: m.GetTerm(), Next: m.GetNext()}

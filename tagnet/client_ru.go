@@ -51,6 +51,8 @@ type RUClient struct {
 	heldUp             []uint64 // MEPs that are held up, as of the last batch
 	cutEnd             uint64   // number after the last event that was cut
 	firstBatchReceived bool     // the first batch has come
+	known              core.Recall
+	tokens             core.TokenLog
 
 	rejoin core.Absence // written before the session is answered; zero unless the unit has rejoined
 
@@ -153,9 +155,9 @@ func (c *RUClient) ConfirmExclusion(exclusion uint64) error {
 	return c.Err()
 }
 
-// Next waits for the next batch, whose memory the caller owns. After the batch with the state Drained it returns
-// io.EOF; before, its errors are *GoneError (errors.Is ErrGone), *RemoteError if the scheduler cut the unit off,
-// *protocolError, errClosed, or ctx's own.
+// Next waits for the next batch. The caller may keep it, and must not change it. After the batch with the state Drained
+// it returns io.EOF; before, its errors are *GoneError (errors.Is ErrGone), *RemoteError if the scheduler cut the unit
+// off, *protocolError, errClosed, or ctx's own.
 func (c *RUClient) Next(ctx context.Context) (Tokens, error) {
 	select {
 	case t, ok := <-c.batches:
@@ -183,7 +185,7 @@ func (c *RUClient) openingMessage(scope *tagnetv1.Scope) *tagnetv1.RUUpdate {
 	defer l.mu.Unlock()
 	l.returned.rewind()
 	l.confirmedSent = 0
-	return &tagnetv1.RUUpdate{
+	m := &tagnetv1.RUUpdate{
 		Scope:  scope,
 		Read:   l.update.ReadBelow,
 		Events: l.update.Events,
@@ -192,7 +194,15 @@ func (c *RUClient) openingMessage(scope *tagnetv1.Scope) *tagnetv1.RUUpdate {
 		Stop:   l.stop,
 		Had:    c.position(),
 	}
+	if c.recalls {
+		c.known.NextCycle = c.nextCycle
+		c.known.Tokens, c.known.TokenCount = c.tokens.Tokens()
+		m.Recall = recallMessage(&c.known)
+	}
+	return m
 }
+
+func (c *RUClient) setService(s tagnetv1.TagNetClient) { c.service = s }
 
 func (c *RUClient) finish() { close(c.batches) }
 
@@ -270,7 +280,7 @@ func rejoinedByRU(all []core.Absence) map[uint16]bool {
 // decode decodes a message; what says what is wrong with it.
 func (c *RUClient) decode(m *tagnetv1.Notices) (t Tokens, what string) {
 	t = tokensOf(m)
-	if m.GetHeldUp() != nil {
+	if m.GetHeldUp() != nil || c.recalls { // a successor says which there are at first
 		c.heldUp = m.GetHeldUp().GetMeps()
 	}
 	t.HeldUp = c.heldUp
@@ -287,12 +297,29 @@ func (c *RUClient) decode(m *tagnetv1.Notices) (t Tokens, what string) {
 	if !fits {
 		return t, fmt.Sprintf("an acknowledgement of %d tags, which does not fit those returned", m.GetTaken())
 	}
+	if what = c.keep(m, &t); what != "" {
+		return t, what
+	}
 	c.nextCycle += uint64(t.Len())
 	if n := len(t.Cuts); n > 0 {
 		last := t.Cuts[n-1]
 		c.cutEnd = last.FirstEvent + uint64(last.Events)
 	}
 	return t, ""
+}
+
+// keep keeps what the successor of a lost scheduler would need to know; what says what is wrong with the message.
+func (c *RUClient) keep(m *tagnetv1.Notices, t *Tokens) (what string) {
+	earlier, ok := decodePlacedTokens(m.GetEarlier(), t.PlacesPerCycle)
+	if !ok {
+		return "earlier tokens that are none"
+	}
+	k := &c.known
+	k.Absences, k.Withdrawals = append(k.Absences, t.Absences...), append(k.Withdrawals, t.Withdrawals...)
+	k.Released, k.HeldUp, k.Abandoned = t.Released, t.HeldUp, m.GetAbandoned()
+	c.tokens.AddEarlier(earlier)
+	c.tokens.Add(t.Batch, t.Released, t.HeldUp)
+	return ""
 }
 
 // detectRejoin finds the rejoin, if any, with which the session begins, in the first batch.

@@ -43,7 +43,7 @@ func BenchmarkTokensOverGRPC(b *testing.B) {
 		ru, err := DialRU(ctx, listener.Addr().String(), Scope{Name: names("ru", units)[i]}, nil, insecurely)
 		must(b, err)
 		defer ru.Close()
-		bu, err := DialBU(ctx, listener.Addr().String(), Scope{Name: names("bu", units)[i]}, slots, nil, insecurely)
+		bu, err := DialBU(ctx, listener.Addr().String(), Scope{Name: names("bu", units)[i]}, slots, BUHandlers{}, insecurely)
 		must(b, err)
 		defer bu.Close()
 		work.Go(func() error { return benchUnit(b, ru, bu, i, uint64(b.N), retain, packing) })

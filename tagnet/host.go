@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
@@ -104,6 +105,22 @@ func (h *Host) begin(m *tagnetv1.BeginRequest) (*tagnetv1.BeginResponse, error) 
 	return &tagnetv1.BeginResponse{State: tagnetv1.State_STATE_IDLE}, nil
 }
 
+// awaitRebuilt waits until the successor of a lost scheduler has its state.
+func (h *Host) awaitRebuilt(ctx context.Context) error {
+	s := h.Server()
+	if s == nil || s.cfg.Living == nil {
+		return nil
+	}
+	select {
+	case <-s.rebuilt:
+		return nil
+	case <-s.quit:
+		return errClosing
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
+}
+
 // withoutTerm is a request without the term of its control.
 func withoutTerm(m *tagnetv1.BeginRequest) *tagnetv1.BeginRequest {
 	m = proto.CloneOf(m)
@@ -185,7 +202,11 @@ func (v hostService) Begin(ctx context.Context, m *tagnetv1.BeginRequest) (*tagn
 		return nil, refusalStatus(codes.FailedPrecondition, core.RefusedProtocol, nil,
 			"%q speaks protocol %d, this host speaks %d", m.GetScope().GetName(), got, protocolVersion)
 	}
-	return v.h.begin(m)
+	answer, err := v.h.begin(m)
+	if err == nil {
+		err = v.h.awaitRebuilt(ctx)
+	}
+	return answer, err
 }
 
 func (v hostService) End(ctx context.Context, m *tagnetv1.EndRequest) (*tagnetv1.EndResponse, error) {
@@ -280,6 +301,10 @@ var errBegin = errors.New("tagnet: no scheduler")
 func serverConfigOf(m *tagnetv1.BeginRequest) (serverConfig, error) {
 	view, err := core.ConfigOf(m)
 	scope := m.GetScope()
+	var living []core.Unit
+	if err == nil {
+		living, err = livingUnits(m.GetSuccession(), &view)
+	}
 	if err != nil {
 		return serverConfig{}, fmt.Errorf("%w for run %d, view %d: %w", errBegin, scope.GetRun(), scope.GetView(), err)
 	}
@@ -288,5 +313,29 @@ func serverConfigOf(m *tagnetv1.BeginRequest) (serverConfig, error) {
 		Run:           scope.GetRun(),
 		View:          scope.GetView(),
 		AttachTimeout: time.Duration(m.GetAttachTimeoutMs()) * time.Millisecond,
+		Living:        living,
+		RecallTimeout: time.Duration(m.GetSuccession().GetWaitMs()) * time.Millisecond,
+		FirstTokenNs:  m.GetSuccession().GetFirstTokenNs(),
 	}, nil
+}
+
+// livingUnits are the units that a successor waits for; nil if m asks for a first scheduler.
+func livingUnits(m *tagnetv1.Succession, view *core.Config) (living []core.Unit, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	for role, names := range [2][]string{m.GetRus(), m.GetBus()} {
+		index := indexOf([2][]string{view.RUs, view.BUs}[role])
+		for _, name := range names {
+			i, ok := index[name]
+			if !ok {
+				return nil, fmt.Errorf("%w: %q is said to live, and the view has no such unit", errUnknownUnit, name)
+			}
+			living = append(living, core.Unit{Role: core.Role(role), Index: i})
+		}
+	}
+	if len(m.GetRus()) == 0 || len(m.GetBus()) == 0 {
+		return nil, errors.New("nobody lives who knows what the lost scheduler has done")
+	}
+	return living, nil
 }

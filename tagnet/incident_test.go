@@ -80,7 +80,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s was counted %d times", tt.want, n)
 		}
 	}
-	_, err := newBUClient(ctx, sys.conn, sys.scope("bu0"), 3, nil)
+	_, err := newBUClient(ctx, sys.conn, sys.scope("bu0"), 3, BUHandlers{})
 	var remote *RemoteError
 	if !errors.As(err, &remote) || remote.Refusal != core.RefusedSlots || !strings.Contains(remote.Message, "says 2") {
 		t.Errorf("wrong number of slots: got %v", err)
@@ -189,7 +189,7 @@ func TestBuilderUnitExcludedAndIncluded(t *testing.T) {
 	patiently.Receive(t, bus[1].Done())
 	refused := func(want core.Refusal) {
 		t.Helper()
-		c, err := newBUClient(testContext(t), sys.conn, sys.scope("bu1"), sys.cfg.Core.Slots, nil)
+		c, err := newBUClient(testContext(t), sys.conn, sys.scope("bu1"), sys.cfg.Core.Slots, BUHandlers{})
 		if err == nil {
 			_ = c.Close()
 		}

@@ -186,6 +186,9 @@ func (r *reader) forBuilder(news []core.Notice) *tagnetv1.Notices {
 	m := &tagnetv1.Notices{}
 	for i := range news {
 		m.Absent, r.state = appendAbsences(m.Absent, news[i].Absences), news[i].State
+		if v := news[i].Valid; v != nil {
+			m.Valid = placedTokensMessage(v.Tokens)
+		}
 	}
 	m.State = tagnetv1.State(r.state)
 	r.passed(news, len(news), m)
@@ -207,6 +210,10 @@ func (r *reader) forReadout(news []core.Notice) *tagnetv1.Notices {
 		State:      tagnetv1.State(end.State),
 		Places:     uint32(end.PlacesPerCycle),
 		CutsOver:   end.CutsOver,
+		Abandoned:  end.Abandoned,
+	}
+	if len(news[0].Earlier) > 0 {
+		m.Earlier = placedTokensMessage(news[0].Earlier)
 	}
 	if end.EndKnown {
 		m.End = &end.EndMEP

@@ -18,7 +18,7 @@ func TestReadoutUnitComesBack(t *testing.T) {
 	there, lost := sys.ru(t, "ru0"), sys.ru(t, "ru1")
 	reported := make(chan []core.Absence, 8)
 	bu, err := newBUClient(testContext(t), sys.conn, sys.scope("bu0"), sys.cfg.Core.Slots,
-		func(all []core.Absence) { reported <- all })
+		BUHandlers{OnAbsences: func(all []core.Absence) { reported <- all }})
 	must(t, err)
 	defer bu.Close()
 	must(t, there.Update(core.Update{ReadBelow: 8, Events: 8}))

@@ -66,6 +66,24 @@ func BeginScheduler(ctx context.Context, conn grpc.ClientConnInterface, scope Sc
 	return clientError(scope.Name, err)
 }
 
+// A Succession is who lives of a view whose scheduler is lost.
+type Succession struct {
+	RUs, BUs     []string      // nodes whose units live and take part
+	Wait         time.Duration // for them; those that have not attached by then count as lost
+	FirstTokenNs int64         // when the lost scheduler issued the first token, in ns since the Unix epoch; 0: not known
+}
+
+// BeginSuccessor is BeginScheduler for the successor of a lost scheduler. It returns when the successor has rebuilt the
+// state; meanwhile the units must be told to attach to it.
+func BeginSuccessor(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, c core.Config,
+	of Succession) error {
+	m := newBeginRequest(scope, &c, 0)
+	m.Succession = &tagnetv1.Succession{Rus: of.RUs, Bus: of.BUs, WaitMs: uint32(of.Wait.Milliseconds()),
+		FirstTokenNs: of.FirstTokenNs}
+	_, err := tagnetv1.NewTagNetClient(conn).Begin(ctx, m)
+	return clientError(scope.Name, err)
+}
+
 // EndScheduler has a host close the scheduler of a view. It is no error if the host has none. A scope of run and view 0
 // means whichever scheduler the host has.
 func EndScheduler(ctx context.Context, conn grpc.ClientConnInterface, scope Scope) error {

@@ -84,7 +84,7 @@ func (b *brokenStreams) openRU(t *rapid.T, i int, number uint64) {
 	u := b.rus[i]
 	sc := &tagnetv1.Scope{Name: b.s.cfg.Core.RUs[i], Conversation: number}
 	first := u.c.openingMessage(sc)
-	st, err := b.s.attach(core.Readout, sc, first.GetHad())
+	st, err := b.s.attach(t.Context(), core.Readout, sc, first.GetHad(), first.GetRecall())
 	must(t, err)
 	u.st, u.up, u.down = st, []*tagnetv1.RUUpdate{first}, nil
 }
@@ -92,7 +92,7 @@ func (b *brokenStreams) openRU(t *rapid.T, i int, number uint64) {
 func (b *brokenStreams) openBU(t *rapid.T, j int, number uint64) {
 	u := b.bus[j]
 	sc := &tagnetv1.Scope{Name: b.s.cfg.Core.BUs[j], Conversation: number}
-	st, err := b.s.attach(core.Builder, sc, u.c.openingMessage(sc).GetHad())
+	st, err := b.s.attach(t.Context(), core.Builder, sc, u.c.openingMessage(sc).GetHad(), nil)
 	must(t, err)
 	u.st, u.up, u.down = st, nil, nil
 	b.sendFrom(t, st, &u.down)

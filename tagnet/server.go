@@ -25,6 +25,11 @@ type serverConfig struct {
 	// ResumeTimeout is how long a unit may take to resume its session after a broken stream, before the Server reports it
 	// as lost. Zero means DefaultResumeTimeout; less than zero means no time at all.
 	ResumeTimeout time.Duration
+	// Living are the units from which the successor of a lost scheduler hears what that has done, and RecallTimeout is how
+	// long it waits for them. Nil: the Server is the first scheduler of the view.
+	Living        []core.Unit
+	RecallTimeout time.Duration
+	FirstTokenNs  int64 // of a successor: as in core.Settings
 	// Access says which callers the Server serves. Its zero value serves all.
 	Access Access
 }
@@ -57,8 +62,9 @@ type Server struct {
 	quit         chan struct{}          // closed by Close
 	stopped      chan struct{}          // closed when the owner has returned
 	drained      chan struct{}          // closed by the owner
+	rebuilt      chan struct{}          // of a successor: closed by the owner when the state is rebuilt
 	beginRequest *tagnetv1.BeginRequest // the request that it was made with
-	attachTimer  *time.Timer            // nil without AttachTimeout
+	attachTimer  *time.Timer            // nil without AttachTimeout and RecallTimeout
 
 	// Owned by the owner goroutine, and by mu's holder once stopped is closed.
 
@@ -83,7 +89,7 @@ func newServer(cfg serverConfig) (*Server, error) {
 	}
 	began, term := time.Now(), max(1, rand.Uint64())
 	c, err := core.New(core.Settings{View: cfg.Core, Term: term, Began: began.UnixNano(),
-		ResumeTimeout: cfg.ResumeTimeout})
+		ResumeTimeout: cfg.ResumeTimeout, Living: cfg.Living, FirstTokenNs: cfg.FirstTokenNs})
 	if err != nil {
 		return nil, err
 	}
@@ -96,6 +102,7 @@ func newServer(cfg serverConfig) (*Server, error) {
 		quit:    make(chan struct{}),
 		stopped: make(chan struct{}),
 		drained: make(chan struct{}),
+		rebuilt: make(chan struct{}),
 		core:    c,
 		streams: map[uint64]*stream{},
 	}
@@ -107,7 +114,10 @@ func newServer(cfg serverConfig) (*Server, error) {
 	s.authorizer = newAuthorizer(cfg.Access, s.countRefused)
 	s.carryOut(c.Ready(s.now()))
 	s.wg.Go(s.ownerLoop)
-	if cfg.AttachTimeout > 0 {
+	switch {
+	case cfg.Living != nil:
+		s.attachTimer = s.after(cfg.RecallTimeout, core.RecallOver{})
+	case cfg.AttachTimeout > 0:
 		s.attachTimer = s.after(cfg.AttachTimeout, core.AttachOver{})
 	}
 	return s, nil
@@ -206,6 +216,14 @@ func (s *Server) carryOut(r *core.Ready) {
 		}
 	}
 	who := s.log.append(r.Notices)
+	for _, a := range r.Admitted {
+		if st := s.streams[a.Stream]; st != nil {
+			st.admit(s.log, a.Answer)
+		}
+	}
+	if len(r.Admitted) > 0 {
+		close(s.rebuilt)
+	}
 	for _, st := range s.streams {
 		if st.audience&who != 0 {
 			notify(st.wake)

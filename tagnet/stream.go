@@ -26,6 +26,7 @@ type stream struct {
 	reader   *reader // the sender's
 	wake     chan struct{}
 	closed   chan struct{} // closed by close
+	admitted chan struct{} // closed by admit, which sets reader before
 
 	taken atomic.Uint64 // entries of the session that the Core has taken, for the next acknowledgement
 
@@ -48,6 +49,7 @@ type unitMessage[M any] interface {
 	*M
 	GetScope() *tagnetv1.Scope
 	GetHad() *tagnetv1.Position
+	GetRecall() *tagnetv1.Recall
 }
 
 // serveUnit serves one stream of a unit. It passes the first message to check, and each message to decode, whose input,
@@ -73,7 +75,7 @@ func serveUnit[M any, P unitMessage[M]](s *Server, role core.Role, srv grpc.Bidi
 	if err != nil {
 		return err
 	}
-	st, err := s.attach(role, first.GetScope(), first.GetHad())
+	st, err := s.attach(ctx, role, first.GetScope(), first.GetHad(), first.GetRecall())
 	if err != nil {
 		return err
 	}
@@ -149,8 +151,15 @@ func (s *Server) decodeFeedback(st *stream, m *tagnetv1.FeedbackBatch) (core.Inp
 	return core.Outcomes{Unit: st.unit.Index, Stream: st.number, Batch: m}, nil
 }
 
-// attach tells the Core of the stream of a unit, whose scope was checked.
-func (s *Server) attach(role core.Role, sc *tagnetv1.Scope, had *tagnetv1.Position) (*stream, error) {
+// attach tells the Core of the stream of a unit, whose scope was checked. To a successor, it waits until the state is
+// rebuilt.
+func (s *Server) attach(ctx context.Context, role core.Role, sc *tagnetv1.Scope, had *tagnetv1.Position,
+	message *tagnetv1.Recall) (*stream, error) {
+	recall, fits := decodeRecall(message, &s.cfg.Core)
+	if !fits {
+		return nil, s.refuse(core.RefusedMessage, len(message.GetMeps()), "",
+			"%q says of the lost scheduler what cannot be true", sc.GetName())
+	}
 	unit, ok := s.units[role][s.substitutes.memberOf(sc.GetName())]
 	switch {
 	case !ok:
@@ -164,6 +173,7 @@ func (s *Server) attach(role core.Role, sc *tagnetv1.Scope, had *tagnetv1.Positi
 		audience: core.ForReadouts,
 		wake:     make(chan struct{}, 1),
 		closed:   make(chan struct{}),
+		admitted: make(chan struct{}),
 	}
 	if role == core.Builder {
 		st.audience = core.ForBuilders
@@ -175,16 +185,35 @@ func (s *Server) attach(role core.Role, sc *tagnetv1.Scope, had *tagnetv1.Positi
 		s.streamCount++
 		st.number = s.streamCount
 		if a = s.core.Step(s.now(), core.Attach{Unit: st.unit, Stream: st.number, Session: sc.GetConversation(),
-			Had: core.Position{Term: had.GetTerm(), Next: had.GetNext()}}); a.Err == nil {
-			s.streams[st.number] = st
+			Had: core.Position{Term: had.GetTerm(), Next: had.GetNext()}, Recall: recall}); a.Err != nil {
+			return
+		}
+		s.streams[st.number] = st
+		if !a.Pending {
+			st.admit(s.log, a)
 		}
 	})
 	if a.Err != nil {
 		return nil, s.refusal(a.Err)
 	}
+	select {
+	case <-st.admitted:
+		return st, nil
+	case <-st.closed:
+		return nil, st.err
+	case <-ctx.Done():
+		s.detach(st, ctx.Err())
+		return nil, ctx.Err()
+	case <-s.quit:
+		return nil, errClosing
+	}
+}
+
+// admit sets what the stream sends first.
+func (st *stream) admit(log *noticeLog, a core.Answer) {
 	st.taken.Store(a.Taken)
-	st.reader = &reader{log: s.log, who: st.audience, known: a.Known, next: a.Next}
-	return st, nil
+	st.reader = &reader{log: log, who: st.audience, known: a.Known, next: a.Next}
+	close(st.admitted)
 }
 
 // detach tells the Core that a stream has ended. Unless the unit ended it in order, the unit may resume or is lost.

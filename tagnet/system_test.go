@@ -98,7 +98,7 @@ func (sys *system) ru(tb testing.TB, name string) *RUClient {
 
 func (sys *system) bu(tb testing.TB, name string) *BUClient {
 	tb.Helper()
-	c, err := newBUClient(testContext(tb), sys.conn, sys.scope(name), sys.cfg.Core.Slots, nil)
+	c, err := newBUClient(testContext(tb), sys.conn, sys.scope(name), sys.cfg.Core.Slots, BUHandlers{})
 	must(tb, err)
 	tb.Cleanup(func() { c.Close() })
 	return c

@@ -155,3 +155,84 @@ func expandConsecutive(first []uint64, n int) []uint64 {
 	}
 	return all
 }
+
+func placedTokensMessage(all []core.PlacedToken) *tagnetv1.PlacedTokens {
+	m := &tagnetv1.PlacedTokens{}
+	for _, t := range all {
+		m.Meps, m.Slots = append(m.Meps, t.MEP), append(m.Slots, core.PackSlot(t.Attempt, t.Slot))
+		m.Bus, m.Cycles = append(m.Bus, uint32(t.BU)), append(m.Cycles, t.Cycle)
+	}
+	return m
+}
+
+// decodePlacedTokens decodes tokens for builder units below bus; false if the message is none.
+func decodePlacedTokens(m *tagnetv1.PlacedTokens, bus int) (all []core.PlacedToken, ok bool) {
+	n := len(m.GetMeps())
+	if len(m.GetSlots()) != n || len(m.GetBus()) != n || len(m.GetCycles()) != n {
+		return nil, false
+	}
+	for i, mep := range m.GetMeps() {
+		if m.Bus[i] >= uint32(bus) || mep == core.NoMEP {
+			return nil, false
+		}
+		attempt, slot := core.UnpackSlot(m.Slots[i])
+		all = append(all, core.PlacedToken{Token: core.Token{MEP: mep, Slot: slot, BU: uint16(m.Bus[i]), Attempt: attempt},
+			Cycle: m.Cycles[i]})
+	}
+	return all, true
+}
+
+func recallMessage(r *core.Recall) *tagnetv1.Recall {
+	m := &tagnetv1.Recall{
+		Absent:      appendAbsences(nil, r.Absences),
+		NextCycle:   r.NextCycle,
+		Released:    r.Released,
+		HeldUp:      r.HeldUp,
+		Abandoned:   r.Abandoned,
+		TokenCount:  r.TokenCount,
+		Tokens:      placedTokensMessage(r.Tokens),
+		Withdrawn:   appendWithdrawals(nil, r.Withdrawals),
+		Entries:     r.Entries,
+		Built:       r.Totals.Built,
+		EventsBuilt: r.Totals.EventsBuilt,
+		Discarded:   r.Totals.Discarded,
+		Rejected:    r.Totals.Rejected,
+	}
+	for _, f := range r.Outcomes {
+		m.Meps, m.Slots = append(m.Meps, f.MEP), append(m.Slots, core.PackSlot(f.Attempt, f.Slot))
+		m.Events, m.Outcomes = append(m.Events, f.Events), append(m.Outcomes, byte(f.Outcome))
+	}
+	return m
+}
+
+// decodeRecall decodes what a unit knows, and checks it against the view; false if it is impossible.
+func decodeRecall(m *tagnetv1.Recall, view *core.Config) (*core.Recall, bool) {
+	if m == nil {
+		return nil, true
+	}
+	r := &core.Recall{
+		NextCycle:  m.GetNextCycle(),
+		Released:   m.GetReleased(),
+		HeldUp:     m.GetHeldUp(),
+		Abandoned:  m.GetAbandoned(),
+		TokenCount: m.GetTokenCount(),
+		Entries:    m.GetEntries(),
+		Totals: core.OutcomeTotals{Built: m.GetBuilt(), EventsBuilt: m.GetEventsBuilt(), Discarded: m.GetDiscarded(),
+			Rejected: m.GetRejected()},
+	}
+	var absences, withdrawals, tokens bool
+	r.Absences, absences = decodeAbsences(m.GetAbsent())
+	r.Withdrawals, withdrawals = decodeWithdrawals(m.GetWithdrawn(), len(view.BUs))
+	r.Tokens, tokens = decodePlacedTokens(m.GetTokens(), len(view.BUs))
+	n := len(m.GetMeps())
+	if !absences || !withdrawals || !tokens || len(m.GetSlots()) != n || len(m.GetEvents()) != n ||
+		len(m.GetOutcomes()) != n {
+		return nil, false
+	}
+	for i, mep := range m.GetMeps() {
+		attempt, slot := core.UnpackSlot(m.Slots[i])
+		r.Outcomes = append(r.Outcomes, core.Feedback{MEP: mep, Slot: slot, Events: m.Events[i], Attempt: attempt,
+			Outcome: core.Outcome(m.Outcomes[i])})
+	}
+	return r, r.Fits(view)
+}

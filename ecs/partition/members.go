@@ -217,7 +217,7 @@ func isAbsent(absent []absentNode, name string) bool {
 func (m *members) nodeSetOptions(cfg *config.Completed, names []string) nodes.Options {
 	on := cfg.TagnetNode
 	switch {
-	case m.cfg.LocalScheduler:
+	case m.cfg.LocalScheduler && on == "":
 		on = ""
 	case on == "":
 		on = names[0]

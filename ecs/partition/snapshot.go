@@ -64,6 +64,7 @@ func (p *snapshots) makeSnapshot(now time.Time, root *ecsv1.Component) *ecsv1.Sn
 	if run != nil && !run.State().Begun.IsZero() {
 		st := run.Stats()
 		r.Run, r.RunBegan, r.Scheduler = run.Number(), run.State().Begun, &st
+		r.SchedulerNode = run.SchedulerNode()
 	}
 	s := p.figures.Add(&r)
 	p.diagnose(s, root, nodeSet)

@@ -84,6 +84,9 @@ func (p *Partition) tagnetStatus(run *nodes.Run, nodeSet *nodes.NodeSet) *ecsv1.
 		}
 	}
 	if run != nil && !run.State().Begun.IsZero() {
+		if on := run.SchedulerNode(); on != "" {
+			c.Facts["node"] = on
+		}
 		r := run.LastStats().Registers
 		c.State = fsm.Running.String()
 		c.Facts["scheduler"], c.Facts["waits for"] = core.State(r.GetState()).String(), r.GetWaitingFor()

@@ -244,7 +244,7 @@ func (c *Allocator) plan() (targets, avail int, reason WaitReason) {
 		return 0, 0, WaitForStart
 	case c.paused:
 		return 0, 0, WaitForResume
-	case c.activeBUs == 0:
+	case c.activeBUs == 0, c.awaitsConfirmation():
 		return 0, 0, WaitForBuilders
 	}
 	unissued := c.newMEPs()
@@ -385,6 +385,7 @@ func (c *Allocator) issueToken(out *Batch, at int, cycle uint32, place int, b *b
 		c.blockedBUs++
 	}
 	r.slot, r.cycle, r.bu, r.state = slot, cycle, uint16(place), recordInFlight
+	r.cycleLow = uint32(c.nextCycle - 1)
 	if b.leftBehind {
 		c.releaseFromCycle(r)
 	}

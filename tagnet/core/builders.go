@@ -10,6 +10,7 @@ type builders struct {
 	leftBehindBUs int // active BUs left behind
 	// how many absences every builder unit must have acknowledged before a new MEP is issued; 0: none
 	absencesToAck int
+	isSuccessor   bool     // the state was rebuilt from what the units know
 	chooser       *chooser // nil where the rules are plain and cycles are full: the cursor nextPlace is enough
 }
 
@@ -19,6 +20,7 @@ type buState struct {
 	excluded      bool
 	lost          bool // excluded, and its process is lost
 	returned      bool // it was lost, and another process has taken its place
+	unconfirmed   bool // it may have parts of tokens that are not valid; see recall.go
 	ackedAbsences int  // how many of the absences the unit has acknowledged
 	leftBehind    bool // the others do not wait for it; see leaveBehind
 	counters      *BUCounters

@@ -113,7 +113,7 @@ func (c *Config) creditPerBU() int {
 // more than can be in flight.
 func (c *Config) maxUnfinished() int { return len(c.BUs) * min(c.Slots, c.LookAhead) }
 
-// maxWindow bounds the memory of the records: 2^26 records of 12 bytes.
+// maxWindow bounds the memory of the records: 2^26 records of 16 bytes.
 const maxWindow = 1 << 26
 
 // withDefaults checks the configuration and replaces zero values by their defaults.

@@ -19,10 +19,12 @@ type Core struct {
 	set      Settings
 	alloc    *Allocator
 	sessions [2][]session // by Role and index
-	now      int64        // ns since Settings.Began, from the last call
-	batch    Batch        // reused by each Ready
-	ready    Ready
-	taken    bool // the caller has had ready: the next call empties it
+
+	succession *succession // nil: the Core has its state
+	now        int64       // ns since Settings.Began, from the last call
+	batch      Batch       // reused by each Ready
+	ready      Ready
+	taken      bool // the caller has had ready: the next call empties it
 
 	// What was published.
 
@@ -59,6 +61,11 @@ type Settings struct {
 	Began int64  // ns since the Unix epoch: the zero of all times passed to the Core
 	// ResumeTimeout is how long a unit may take to resume its session after a broken stream; less than zero: no time.
 	ResumeTimeout time.Duration
+	// Living are the units that take part, for the successor of a lost scheduler: it waits for their Recalls. Nil: the
+	// Core is the first scheduler of the view.
+	Living []Unit
+	// FirstTokenNs is when the first token of a lost scheduler was issued, in ns since the Unix epoch; 0: not known.
+	FirstTokenNs int64
 }
 
 // maxLatencyUs bounds the latency histogram: ten minutes, three digits, some 200 KiB of memory.
@@ -87,6 +94,14 @@ func New(set Settings) (*Core, error) {
 	for role, n := range [2]int{len(set.View.RUs), len(set.View.BUs)} {
 		c.sessions[role] = make([]session, n)
 	}
+	if set.Living != nil {
+		if c.succession, err = newSuccession(&c.set.View, set.Living); err != nil {
+			return nil, err
+		}
+		if set.FirstTokenNs > 0 {
+			c.firstTokenAt = set.FirstTokenNs - set.Began
+		}
+	}
 	c.mark = Notice{State: Idle, Released: set.View.FirstMEP, Batch: Batch{PlacesPerCycle: alloc.placesPerCycle}}
 	n := c.mark
 	n.For = ForControl
@@ -97,7 +112,8 @@ func New(set Settings) (*Core, error) {
 // CyclesKept is how many cycles back a readout unit may resume: the caller keeps the notices with that many cycles.
 func (c *Core) CyclesKept() int { return c.alloc.maxCyclesBehind() }
 
-// Input is one thing that has happened: Attach, Detached, ResumeOver, Report, Outcomes, Command, or AttachOver.
+// Input is one thing that has happened: Attach, Detached, ResumeOver, Report, Outcomes, Command, AttachOver or
+// RecallOver.
 type Input interface{ step(c *Core) Answer }
 
 // Answer is the result of an input, for its sender.
@@ -108,6 +124,7 @@ type Answer struct {
 	Known    []Notice // of an Attach: the snapshot that the unit gets before the stream
 	Next     uint64   // of an Attach: sequence number of the notice from which the unit gets the stream
 	Taken    uint64   // of an Attach: entries of the session that the Core has taken
+	Pending  bool     // of an Attach to a successor: the answer comes with Ready.Admitted
 }
 
 // Ready is what the caller has to do. Its lists are valid until the next call of Step or Ready.
@@ -116,6 +133,7 @@ type Ready struct {
 	Notices   []Notice      // to store and send, in their order
 	Ended     []Ended       // streams to end
 	Broken    []Broken      // streams to pass to ResumeOver after Settings.ResumeTimeout
+	Admitted  []Admitted    // streams whose Attach was Pending
 	Remarks   []error       // outcomes that were refused, or accepted with a remark: to log
 	TickAfter time.Duration // call Ready again after this time even without an input; 0: no need
 }
@@ -144,7 +162,8 @@ func (c *Core) begin(now int64) {
 	c.now = now
 	if c.taken {
 		r := &c.ready
-		*r = Ready{Taken: r.Taken[:0], Notices: r.Notices[:0], Ended: r.Ended[:0], Broken: r.Broken[:0]}
+		*r = Ready{Taken: r.Taken[:0], Notices: r.Notices[:0], Ended: r.Ended[:0], Broken: r.Broken[:0],
+			Admitted: r.Admitted[:0]}
 		c.taken = false
 	}
 }
@@ -242,7 +261,7 @@ const warmMEPs = 4
 type AttachOver struct{}
 
 func (AttachOver) step(c *Core) Answer {
-	if !c.alloc.started {
+	if !c.alloc.started && c.succession == nil {
 		for _, u := range c.missingUnits() {
 			c.report(u, UnitMissing, nil)
 		}
@@ -420,6 +439,7 @@ func (c *Core) goBy(u Unit, p Position) {
 			"%s acknowledges the notices below %d of term %d, which were never sent", c.name(u), p.Next, p.Term))
 		return
 	}
+	c.alloc.bus[u.Index].unconfirmed = false
 	known, _ := slices.BinarySearch(c.absenceNotices, p.Next)
 	if err := c.alloc.ackAbsences(u.Index, uint64(known), len(c.alloc.absences)); err != nil {
 		c.cutMisbehaving(u, RefusedInput, p, "", err)

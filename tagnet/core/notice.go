@@ -35,6 +35,10 @@ type Notice struct {
 	CutsOver      bool   // no further cut will be made
 	EndKnown      bool   // with Config.Push: the run ends before EndMEP, and tokens from it on are void
 	EndMEP        uint64 // with EndKnown
+	Abandoned     uint64 // MEPs abandoned so far
+	// Earlier are the tokens of earlier cycles whose MEPs have no outcome; in the snapshot of a readout unit only.
+	Earlier []PlacedToken
+	Valid   *ValidTokens // in the first notice to a builder unit from a successor only
 }
 
 // Limits of one notice, and of a message made of several. They keep a message below 32 KiB: the next larger buffer of
@@ -71,7 +75,7 @@ func (c *Core) report(u Unit, what Incident, err error) {
 // is in flight that the others wait for. Otherwise it goes with the next notice.
 func (c *Core) publish(issued Batch, tags []Tag) {
 	a, n := c.alloc, c.mark
-	n.Tags, n.State, n.Released = tags, a.State(), a.released
+	n.Tags, n.State, n.Released, n.Abandoned = tags, a.State(), a.released, a.counters.Abandoned
 	n.Absences, n.Withdrawals = a.absences[len(c.absenceNotices):], a.withdrawals[c.withdrawalsPublished:]
 	if n.HeldUpChanges != a.heldUp.changes {
 		n.HeldUp, n.HeldUpChanges = slices.Clone(a.heldUp.meps), a.heldUp.changes
@@ -133,7 +137,7 @@ func split(n Notice, cuts []Cut, issued Batch, emit func(n Notice, last bool)) {
 		if emit(n, last); last {
 			return
 		}
-		n.Absences, n.Withdrawals = nil, nil
+		n.Absences, n.Withdrawals, n.Earlier = nil, nil, nil
 	}
 }
 
@@ -249,4 +253,9 @@ func (b *Batch) appendEmptyCycle() int {
 // PackSlot packs an attempt and a slot into one word.
 func PackSlot(attempt uint8, slot uint32) uint32 {
 	return uint32(attempt)<<attemptShift | slot&slotMask
+}
+
+// UnpackSlot unpacks what PackSlot has packed.
+func UnpackSlot(word uint32) (attempt uint8, slot uint32) {
+	return uint8(word >> attemptShift), word & slotMask
 }

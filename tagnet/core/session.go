@@ -120,9 +120,13 @@ type Attach struct {
 	Stream  uint64 // its number: no other stream has it
 	Session uint64 // number of the session, not 0
 	Had     Position
+	Recall  *Recall // for the successor of a lost scheduler; nil: the unit has not lost its scheduler
 }
 
 func (in Attach) step(c *Core) (a Answer) {
+	if c.succession != nil {
+		return c.succession.attach(c, &in)
+	}
 	s := c.session(in.Unit)
 	resumes := false
 	switch {
@@ -150,6 +154,9 @@ func (in Attach) step(c *Core) (a Answer) {
 	if !resumes {
 		c.publish(Batch{FirstCycle: c.alloc.nextCycle, PlacesPerCycle: c.alloc.placesPerCycle}, nil)
 		s.number, s.next, s.known = in.Session, c.next, c.snapshot(max(s.firstMEP, c.set.View.FirstMEP))
+		if in.Unit.Role == Readout {
+			s.known[0].Earlier = c.alloc.earlierTokens(c.alloc.nextCycle)
+		}
 	}
 	s.link, s.stream = linkOpen, in.Stream
 	c.startIfComplete()
@@ -235,6 +242,10 @@ type Detached struct {
 }
 
 func (in Detached) step(c *Core) (a Answer) {
+	if c.succession != nil {
+		c.succession.detach(&in)
+		return a
+	}
 	s := c.session(in.Unit)
 	switch {
 	case s.link != linkOpen || s.stream != in.Stream: // the unit was excluded, cut or has resumed: the core knows

@@ -67,11 +67,12 @@ type table struct {
 
 // mepRecord is the last token of a MEP, and what became of it.
 type mepRecord struct {
-	slot    uint32
-	cycle   uint32 // index into openTokens, or noCycle
-	bu      uint16
-	attempt uint8
-	state   recordState
+	slot     uint32
+	cycle    uint32 // index into openTokens, or noCycle
+	cycleLow uint32 // low half of the number of its cycle
+	bu       uint16
+	attempt  uint8
+	state    recordState
 }
 
 type recordState uint8

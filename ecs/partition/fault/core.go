@@ -14,6 +14,7 @@ type Core struct {
 	names []string // of nodes, in the order in which they became known
 
 	scheduler   string            // the node whose process runs it; empty: the control does
+	successors  bool              // another node can take over the scheduler
 	readoutLoss config.LossPolicy // of readout units
 	builderLoss config.LossPolicy // of builder units
 	spawnsNodes bool              // the control starts the processes of nodes by itself
@@ -120,6 +121,7 @@ type Unit struct {
 
 // SetView sets the units of the view for the run that is about to begin.
 func (c *Core) SetView(view []Unit, scheduler string, readout, builder config.LossPolicy) {
+	c.successors = false
 	c.scheduler, c.readoutLoss, c.builderLoss, c.everDegraded, c.inRun = scheduler, readout, builder, false, false
 	c.lossObservations, c.readmittedLosses = nil, nil
 	for _, n := range c.nodes {
@@ -151,6 +153,12 @@ func (c *Core) BeginRun() {
 	for _, n := range c.nodes {
 		n.resumedAt = time.Time{} // before the run a silence means nothing
 	}
+}
+
+// SetScheduler notes which node's process runs the scheduler. With successors, the run goes on when that node is lost,
+// if the policies allow it: another node takes the scheduler over.
+func (c *Core) SetScheduler(node string, successors bool) {
+	c.scheduler, c.successors = node, successors
 }
 
 // AcceptReports has what nodes report of themselves count from now on.
@@ -247,7 +255,7 @@ func appendNew(observations []Observation, x Observation) []Observation {
 // tolerates says whether the run goes on after a fault of a node. It does not where a node gave up for the fault, since
 // that node has closed its links, nor where the configuration is wrong, since every unit has the same one.
 func (c *Core) tolerates(n *node, x Observation) bool {
-	if x.Kind == ReportedByPeer || x.Component == c.scheduler || x.Subsystem == subsystemConfig {
+	if x.Kind == ReportedByPeer || x.Component == c.scheduler && !c.successors || x.Subsystem == subsystemConfig {
 		return false
 	}
 	if n.lostToRun || n.holdsDecisionOnly() {

@@ -25,6 +25,7 @@ func (c *NodeSet) Rejoin(ctx context.Context, view *nodev1.View, linked bool) er
 func (c *NodeSet) EndScheduler(number uint32) {
 	c.linked.Store(false) // the run may have ended with broken links
 	r := c.NewRun(number)
+	r.tagnetName = reportedScheduler(c.Reports(), number)
 	if n, err := r.tagnetNode(); err == nil {
 		r.attachScheduler(n)
 		r.Shutdown()
@@ -35,6 +36,8 @@ func (c *NodeSet) EndScheduler(number uint32) {
 // key comes from the nodes' reports.
 func (c *NodeSet) Adopt(number uint32, key []byte) (*Run, error) {
 	r := c.NewRun(number)
+	r.tagnetName = reportedScheduler(c.Reports(), number)
+	c.faults.updateCore(func(core *fault.Core) { core.SetScheduler(r.SchedulerNode(), r.checkSuccession() == nil) })
 	n, err := r.tagnetNode()
 	if err != nil {
 		return nil, err
@@ -56,6 +59,20 @@ func (c *NodeSet) Adopt(number uint32, key []byte) (*Run, error) {
 	c.faults.tolerateLosses(r.handleLoss)
 	c.EnsureWatched()
 	return r, nil
+}
+
+// reportedScheduler is the node that has the scheduler of a run, by most reports; empty if none says it. It is not the
+// configured one if another node has taken the scheduler over.
+func reportedScheduler(reports []*nodev1.Report, number uint32) (name string) {
+	says := map[string]int{}
+	for _, rep := range reports {
+		if on := rep.GetTagnetName(); on != "" && rep.GetRun() == number {
+			if says[on]++; says[on] > says[name] {
+				name = on
+			}
+		}
+	}
+	return name
 }
 
 // reportedKey is the key of a run by the reports of its nodes; zero if none has it.
@@ -110,7 +127,7 @@ func (r *Run) RunningAndMissing() (running int, missing []string) {
 		}
 	}
 	if !r.schedulerAnswers() {
-		missing = append(missing, "the scheduler on "+r.opts.TagnetNode)
+		missing = append(missing, "the scheduler on "+r.SchedulerNode())
 	}
 	return running, missing
 }

@@ -51,6 +51,7 @@ func (c *NodeSet) NewRun(number uint32) *Run {
 	readout, builder := r.cfg.LossPoliciesInRun()
 	c.faults.updateCore(func(core *fault.Core) {
 		core.SetView(viewUnits(c.View(), r.cfg.DecisionNode), c.opts.TagnetNode, readout, builder)
+		core.SetScheduler(c.opts.TagnetNode, r.checkSuccession() == nil)
 	})
 	if r.cfg.Events > 0 {
 		r.state.ByItself = ecsrun.EndEvents

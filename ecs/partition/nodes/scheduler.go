@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -300,14 +301,22 @@ func (r *scheduler) schedulerAnswers() bool {
 	}) == nil
 }
 
+// SchedulerNode is the node whose process runs the scheduler now; empty: this process does.
+func (r *scheduler) SchedulerNode() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return cmp.Or(r.tagnetName, r.set.opts.TagnetNode)
+}
+
 // tagnetNode finds the node whose process runs the scheduler.
 func (r *scheduler) tagnetNode() (*member, error) {
-	n, err := r.set.findMember(r.set.opts.TagnetNode)
+	on := r.SchedulerNode()
+	n, err := r.set.findMember(on)
 	if err != nil {
 		return nil, &fault.Error{Fault: fault.Fault{
 			Component: ControlName,
 			Subsystem: fault.SubsystemScheduler,
-			What:      fmt.Sprintf("the scheduler is to live on %s, which takes no part", r.set.opts.TagnetNode),
+			What:      fmt.Sprintf("the scheduler is to live on %s, which takes no part", on),
 		}}
 	}
 	return n, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -20,12 +21,28 @@ import (
 )
 
 // units changes the set of units that take part in a run: by exclusion, loss, departure and readmission.
-type units struct{ run *Run }
+type units struct {
+	run      *Run
+	takeover sync.Mutex // held while a loss is handled: one that comes while the scheduler is lost waits for the successor
+}
 
 // handleLoss takes a lost node's units out of the schedule. If the scheduler fails to do so, that is a fault which ends
 // the run.
 func (u *units) handleLoss(x fault.Fault) {
-	reissued, err := u.run.excludeLost(x.Component)
+	if u.run.SchedulerNode() == x.Component {
+		u.run.current().Close() // nobody waits for its answer any more
+	}
+	u.takeover.Lock()
+	defer u.takeover.Unlock()
+	by, err := u.takeOver()
+	var reissued int
+	if err == nil {
+		reissued, err = u.run.excludeLost(x.Component)
+	}
+	if again, failed := u.takeOver(); err != nil && failed == nil && again != "" { // the scheduler was lost meanwhile
+		by = again
+		reissued, err = u.run.excludeLost(x.Component)
+	}
 	if err != nil {
 		u.run.faults.observe(fault.Observation{Kind: fault.ReportedByPeer, Fault: fault.Fault{
 			Component: x.Component,
@@ -36,6 +53,7 @@ func (u *units) handleLoss(x fault.Fault) {
 		return
 	}
 	loss := u.describeLoss(x, reissued)
+	loss.TakenOverBy = by
 	u.run.log.Warn(loss.String())
 	if u.run.opts.OnLost != nil {
 		u.run.opts.OnLost(loss)
@@ -45,6 +63,7 @@ func (u *units) handleLoss(x fault.Fault) {
 // A Loss is the loss of a node that the run goes on without, and what it costs.
 type Loss struct {
 	fault.Fault
+	TakenOverBy  string         // the node that has its scheduler now; empty: it had none
 	MEPsReissued int            // MEPs of its builder unit that others build
 	Sources      string         // of its readout unit, for people; empty: it has none
 	Left         bool           // it was told to end
@@ -54,6 +73,9 @@ type Loss struct {
 // String tells the loss in sentences: what is lost and why, what it costs, what to do.
 func (l Loss) String() string {
 	text := fmt.Sprintf("the run goes on without %s: %s.", l.Component, l.What)
+	if l.TakenOverBy != "" {
+		text += fmt.Sprintf(" %s has taken over its scheduler: no MEP is lost.", l.TakenOverBy)
+	}
 	if l.MEPsReissued > 0 {
 		text += fmt.Sprintf(" Other builder units build %d MEPs of its builder unit.", l.MEPsReissued)
 	}

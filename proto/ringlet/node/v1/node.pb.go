@@ -903,6 +903,8 @@ type ReportRequest struct {
 	LetGo bool `protobuf:"varint,70,opt,name=let_go,json=letGo,proto3" json:"let_go,omitempty"`
 	// The control has all reports and files of the run that is over: a node that was told to end may end.
 	Done bool `protobuf:"varint,71,opt,name=done,proto3" json:"done,omitempty"`
+	// The scheduler of the present run is lost: the units of the node go on with this successor. Without effect if they do.
+	Successor *Successor `protobuf:"bytes,72,opt,name=successor,proto3" json:"successor,omitempty"`
 	// Term of the calling control.
 	Term          *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -953,11 +955,81 @@ func (x *ReportRequest) GetDone() bool {
 	return false
 }
 
+func (x *ReportRequest) GetSuccessor() *Successor {
+	if x != nil {
+		return x.Successor
+	}
+	return nil
+}
+
 func (x *ReportRequest) GetTerm() *Term {
 	if x != nil {
 		return x.Term
 	}
 	return nil
+}
+
+// Successor is the successor of a lost scheduler.
+type Successor struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the run.
+	Run uint32 `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"`
+	// Name in whose certificate it answers, and address of its service, host:port.
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Address       string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Successor) Reset() {
+	*x = Successor{}
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Successor) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Successor) ProtoMessage() {}
+
+func (x *Successor) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Successor.ProtoReflect.Descriptor instead.
+func (*Successor) Descriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Successor) GetRun() uint32 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *Successor) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Successor) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
 }
 
 // Report is a node's report on itself. Counters are cumulative since start.
@@ -1032,7 +1104,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1044,7 +1116,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1057,7 +1129,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{11}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Report) GetName() string {
@@ -1285,7 +1357,7 @@ type Reason struct {
 
 func (x *Reason) Reset() {
 	*x = Reason{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1297,7 +1369,7 @@ func (x *Reason) String() string {
 func (*Reason) ProtoMessage() {}
 
 func (x *Reason) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1310,7 +1382,7 @@ func (x *Reason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reason.ProtoReflect.Descriptor instead.
 func (*Reason) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{12}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Reason) GetSource() uint32 {
@@ -1353,7 +1425,7 @@ type Missing struct {
 
 func (x *Missing) Reset() {
 	*x = Missing{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1365,7 +1437,7 @@ func (x *Missing) String() string {
 func (*Missing) ProtoMessage() {}
 
 func (x *Missing) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1378,7 +1450,7 @@ func (x *Missing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Missing.ProtoReflect.Descriptor instead.
 func (*Missing) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{13}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Missing) GetRuIndex() uint32 {
@@ -1439,7 +1511,7 @@ type Link struct {
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1451,7 +1523,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1464,7 +1536,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{14}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Link) GetRank() uint32 {
@@ -1543,7 +1615,7 @@ type Machine struct {
 
 func (x *Machine) Reset() {
 	*x = Machine{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1555,7 +1627,7 @@ func (x *Machine) String() string {
 func (*Machine) ProtoMessage() {}
 
 func (x *Machine) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1568,7 +1640,7 @@ func (x *Machine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Machine.ProtoReflect.Descriptor instead.
 func (*Machine) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{15}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Machine) GetProcessors() uint32 {
@@ -1658,7 +1730,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1670,7 +1742,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1683,7 +1755,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{16}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Step) GetPhase() uint64 {
@@ -1748,7 +1820,7 @@ type ProfileRequest struct {
 
 func (x *ProfileRequest) Reset() {
 	*x = ProfileRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1760,7 +1832,7 @@ func (x *ProfileRequest) String() string {
 func (*ProfileRequest) ProtoMessage() {}
 
 func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1773,7 +1845,7 @@ func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileRequest.ProtoReflect.Descriptor instead.
 func (*ProfileRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{17}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ProfileRequest) GetKind() string {
@@ -1801,7 +1873,7 @@ type ProfileResponse struct {
 
 func (x *ProfileResponse) Reset() {
 	*x = ProfileResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1813,7 +1885,7 @@ func (x *ProfileResponse) String() string {
 func (*ProfileResponse) ProtoMessage() {}
 
 func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1826,7 +1898,7 @@ func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileResponse.ProtoReflect.Descriptor instead.
 func (*ProfileResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{18}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ProfileResponse) GetData() []byte {
@@ -1853,7 +1925,7 @@ type CheckOutputRequest struct {
 
 func (x *CheckOutputRequest) Reset() {
 	*x = CheckOutputRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1865,7 +1937,7 @@ func (x *CheckOutputRequest) String() string {
 func (*CheckOutputRequest) ProtoMessage() {}
 
 func (x *CheckOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1878,7 +1950,7 @@ func (x *CheckOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckOutputRequest.ProtoReflect.Descriptor instead.
 func (*CheckOutputRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{19}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CheckOutputRequest) GetConfiguration() []byte {
@@ -1924,7 +1996,7 @@ type CheckOutputResponse struct {
 
 func (x *CheckOutputResponse) Reset() {
 	*x = CheckOutputResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1936,7 +2008,7 @@ func (x *CheckOutputResponse) String() string {
 func (*CheckOutputResponse) ProtoMessage() {}
 
 func (x *CheckOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1949,7 +2021,7 @@ func (x *CheckOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckOutputResponse.ProtoReflect.Descriptor instead.
 func (*CheckOutputResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{20}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CheckOutputResponse) GetProblem() string {
@@ -1992,7 +2064,7 @@ type RecordedRequest struct {
 
 func (x *RecordedRequest) Reset() {
 	*x = RecordedRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2004,7 +2076,7 @@ func (x *RecordedRequest) String() string {
 func (*RecordedRequest) ProtoMessage() {}
 
 func (x *RecordedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2017,7 +2089,7 @@ func (x *RecordedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordedRequest.ProtoReflect.Descriptor instead.
 func (*RecordedRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{21}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RecordedRequest) GetConfiguration() []byte {
@@ -2078,7 +2150,7 @@ type RecordedResponse struct {
 
 func (x *RecordedResponse) Reset() {
 	*x = RecordedResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2090,7 +2162,7 @@ func (x *RecordedResponse) String() string {
 func (*RecordedResponse) ProtoMessage() {}
 
 func (x *RecordedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2103,7 +2175,7 @@ func (x *RecordedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordedResponse.ProtoReflect.Descriptor instead.
 func (*RecordedResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{22}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RecordedResponse) GetDirectory() string {
@@ -2178,7 +2250,7 @@ type RecordedBuilder struct {
 
 func (x *RecordedBuilder) Reset() {
 	*x = RecordedBuilder{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[23]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2190,7 +2262,7 @@ func (x *RecordedBuilder) String() string {
 func (*RecordedBuilder) ProtoMessage() {}
 
 func (x *RecordedBuilder) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[23]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2203,7 +2275,7 @@ func (x *RecordedBuilder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordedBuilder.ProtoReflect.Descriptor instead.
 func (*RecordedBuilder) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{23}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RecordedBuilder) GetIndex() uint32 {
@@ -2274,7 +2346,7 @@ type ConcludeRequest struct {
 
 func (x *ConcludeRequest) Reset() {
 	*x = ConcludeRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[24]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2286,7 +2358,7 @@ func (x *ConcludeRequest) String() string {
 func (*ConcludeRequest) ProtoMessage() {}
 
 func (x *ConcludeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[24]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2299,7 +2371,7 @@ func (x *ConcludeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConcludeRequest.ProtoReflect.Descriptor instead.
 func (*ConcludeRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{24}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ConcludeRequest) GetConfiguration() []byte {
@@ -2346,7 +2418,7 @@ type ConcludeResponse struct {
 
 func (x *ConcludeResponse) Reset() {
 	*x = ConcludeResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[25]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2358,7 +2430,7 @@ func (x *ConcludeResponse) String() string {
 func (*ConcludeResponse) ProtoMessage() {}
 
 func (x *ConcludeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[25]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2371,7 +2443,7 @@ func (x *ConcludeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConcludeResponse.ProtoReflect.Descriptor instead.
 func (*ConcludeResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{25}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{26}
 }
 
 // TapRequest asks for a sample of events.
@@ -2385,7 +2457,7 @@ type TapRequest struct {
 
 func (x *TapRequest) Reset() {
 	*x = TapRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[26]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2397,7 +2469,7 @@ func (x *TapRequest) String() string {
 func (*TapRequest) ProtoMessage() {}
 
 func (x *TapRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[26]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2410,7 +2482,7 @@ func (x *TapRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TapRequest.ProtoReflect.Descriptor instead.
 func (*TapRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{26}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TapRequest) GetSelection() *v1.Selection {
@@ -2488,11 +2560,16 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\vinterval_ms\x18\x01 \x01(\rR\n" +
 	"intervalMs\x12\x1a\n" +
 	"\btimeline\x18\x14 \x01(\rR\btimeline\x12)\n" +
-	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"e\n" +
+	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"\x9f\x01\n" +
 	"\rReportRequest\x12\x15\n" +
 	"\x06let_go\x18F \x01(\bR\x05letGo\x12\x12\n" +
-	"\x04done\x18G \x01(\bR\x04done\x12)\n" +
-	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"\xf4\n" +
+	"\x04done\x18G \x01(\bR\x04done\x128\n" +
+	"\tsuccessor\x18H \x01(\v2\x1a.ringlet.node.v1.SuccessorR\tsuccessor\x12)\n" +
+	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"K\n" +
+	"\tSuccessor\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\rR\x03run\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\"\xf4\n" +
 	"\n" +
 	"\x06Report\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
@@ -2663,7 +2740,7 @@ func file_ringlet_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_ringlet_node_v1_node_proto_goTypes = []any{
 	(Command)(0),                // 0: ringlet.node.v1.Command
 	(*Member)(nil),              // 1: ringlet.node.v1.Member
@@ -2677,29 +2754,30 @@ var file_ringlet_node_v1_node_proto_goTypes = []any{
 	(*Cause)(nil),               // 9: ringlet.node.v1.Cause
 	(*WatchRequest)(nil),        // 10: ringlet.node.v1.WatchRequest
 	(*ReportRequest)(nil),       // 11: ringlet.node.v1.ReportRequest
-	(*Report)(nil),              // 12: ringlet.node.v1.Report
-	(*Reason)(nil),              // 13: ringlet.node.v1.Reason
-	(*Missing)(nil),             // 14: ringlet.node.v1.Missing
-	(*Link)(nil),                // 15: ringlet.node.v1.Link
-	(*Machine)(nil),             // 16: ringlet.node.v1.Machine
-	(*Step)(nil),                // 17: ringlet.node.v1.Step
-	(*ProfileRequest)(nil),      // 18: ringlet.node.v1.ProfileRequest
-	(*ProfileResponse)(nil),     // 19: ringlet.node.v1.ProfileResponse
-	(*CheckOutputRequest)(nil),  // 20: ringlet.node.v1.CheckOutputRequest
-	(*CheckOutputResponse)(nil), // 21: ringlet.node.v1.CheckOutputResponse
-	(*RecordedRequest)(nil),     // 22: ringlet.node.v1.RecordedRequest
-	(*RecordedResponse)(nil),    // 23: ringlet.node.v1.RecordedResponse
-	(*RecordedBuilder)(nil),     // 24: ringlet.node.v1.RecordedBuilder
-	(*ConcludeRequest)(nil),     // 25: ringlet.node.v1.ConcludeRequest
-	(*ConcludeResponse)(nil),    // 26: ringlet.node.v1.ConcludeResponse
-	(*TapRequest)(nil),          // 27: ringlet.node.v1.TapRequest
-	nil,                         // 28: ringlet.node.v1.Report.CountersEntry
-	nil,                         // 29: ringlet.node.v1.Report.HistogramsEntry
-	nil,                         // 30: ringlet.node.v1.Report.FrontendsEntry
-	(*v1.Selection)(nil),        // 31: ringlet.tap.v1.Selection
-	(*v11.Question)(nil),        // 32: ringlet.sample.v1.Question
-	(*v1.Samples)(nil),          // 33: ringlet.tap.v1.Samples
-	(*v11.Samples)(nil),         // 34: ringlet.sample.v1.Samples
+	(*Successor)(nil),           // 12: ringlet.node.v1.Successor
+	(*Report)(nil),              // 13: ringlet.node.v1.Report
+	(*Reason)(nil),              // 14: ringlet.node.v1.Reason
+	(*Missing)(nil),             // 15: ringlet.node.v1.Missing
+	(*Link)(nil),                // 16: ringlet.node.v1.Link
+	(*Machine)(nil),             // 17: ringlet.node.v1.Machine
+	(*Step)(nil),                // 18: ringlet.node.v1.Step
+	(*ProfileRequest)(nil),      // 19: ringlet.node.v1.ProfileRequest
+	(*ProfileResponse)(nil),     // 20: ringlet.node.v1.ProfileResponse
+	(*CheckOutputRequest)(nil),  // 21: ringlet.node.v1.CheckOutputRequest
+	(*CheckOutputResponse)(nil), // 22: ringlet.node.v1.CheckOutputResponse
+	(*RecordedRequest)(nil),     // 23: ringlet.node.v1.RecordedRequest
+	(*RecordedResponse)(nil),    // 24: ringlet.node.v1.RecordedResponse
+	(*RecordedBuilder)(nil),     // 25: ringlet.node.v1.RecordedBuilder
+	(*ConcludeRequest)(nil),     // 26: ringlet.node.v1.ConcludeRequest
+	(*ConcludeResponse)(nil),    // 27: ringlet.node.v1.ConcludeResponse
+	(*TapRequest)(nil),          // 28: ringlet.node.v1.TapRequest
+	nil,                         // 29: ringlet.node.v1.Report.CountersEntry
+	nil,                         // 30: ringlet.node.v1.Report.HistogramsEntry
+	nil,                         // 31: ringlet.node.v1.Report.FrontendsEntry
+	(*v1.Selection)(nil),        // 32: ringlet.tap.v1.Selection
+	(*v11.Question)(nil),        // 33: ringlet.sample.v1.Question
+	(*v1.Samples)(nil),          // 34: ringlet.tap.v1.Samples
+	(*v11.Samples)(nil),         // 35: ringlet.sample.v1.Samples
 }
 var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	6,  // 0: ringlet.node.v1.SubstituteRequest.term:type_name -> ringlet.node.v1.Term
@@ -2710,51 +2788,52 @@ var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	8,  // 5: ringlet.node.v1.CommandResponse.status:type_name -> ringlet.node.v1.Status
 	9,  // 6: ringlet.node.v1.Status.cause:type_name -> ringlet.node.v1.Cause
 	6,  // 7: ringlet.node.v1.WatchRequest.term:type_name -> ringlet.node.v1.Term
-	6,  // 8: ringlet.node.v1.ReportRequest.term:type_name -> ringlet.node.v1.Term
-	8,  // 9: ringlet.node.v1.Report.status:type_name -> ringlet.node.v1.Status
-	28, // 10: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
-	29, // 11: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
-	17, // 12: ringlet.node.v1.Report.timeline:type_name -> ringlet.node.v1.Step
-	15, // 13: ringlet.node.v1.Report.links:type_name -> ringlet.node.v1.Link
-	16, // 14: ringlet.node.v1.Report.machine:type_name -> ringlet.node.v1.Machine
-	1,  // 15: ringlet.node.v1.Report.seat:type_name -> ringlet.node.v1.Member
-	9,  // 16: ringlet.node.v1.Report.stopped:type_name -> ringlet.node.v1.Cause
-	14, // 17: ringlet.node.v1.Report.missing:type_name -> ringlet.node.v1.Missing
-	9,  // 18: ringlet.node.v1.Report.bad_peers:type_name -> ringlet.node.v1.Cause
-	6,  // 19: ringlet.node.v1.Report.term:type_name -> ringlet.node.v1.Term
-	13, // 20: ringlet.node.v1.Report.reasons:type_name -> ringlet.node.v1.Reason
-	30, // 21: ringlet.node.v1.Report.frontends:type_name -> ringlet.node.v1.Report.FrontendsEntry
-	1,  // 22: ringlet.node.v1.CheckOutputRequest.seat:type_name -> ringlet.node.v1.Member
-	6,  // 23: ringlet.node.v1.CheckOutputRequest.term:type_name -> ringlet.node.v1.Term
-	6,  // 24: ringlet.node.v1.RecordedRequest.term:type_name -> ringlet.node.v1.Term
-	24, // 25: ringlet.node.v1.RecordedResponse.builders:type_name -> ringlet.node.v1.RecordedBuilder
-	6,  // 26: ringlet.node.v1.ConcludeRequest.term:type_name -> ringlet.node.v1.Term
-	31, // 27: ringlet.node.v1.TapRequest.selection:type_name -> ringlet.tap.v1.Selection
-	5,  // 28: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
-	10, // 29: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
-	11, // 30: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
-	18, // 31: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
-	20, // 32: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
-	22, // 33: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
-	25, // 34: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
-	2,  // 35: ringlet.node.v1.Node.Substitute:input_type -> ringlet.node.v1.SubstituteRequest
-	27, // 36: ringlet.node.v1.Node.Tap:input_type -> ringlet.node.v1.TapRequest
-	32, // 37: ringlet.node.v1.Node.Sample:input_type -> ringlet.sample.v1.Question
-	7,  // 38: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
-	12, // 39: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
-	12, // 40: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
-	19, // 41: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
-	21, // 42: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
-	23, // 43: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
-	26, // 44: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
-	3,  // 45: ringlet.node.v1.Node.Substitute:output_type -> ringlet.node.v1.SubstituteResponse
-	33, // 46: ringlet.node.v1.Node.Tap:output_type -> ringlet.tap.v1.Samples
-	34, // 47: ringlet.node.v1.Node.Sample:output_type -> ringlet.sample.v1.Samples
-	38, // [38:48] is the sub-list for method output_type
-	28, // [28:38] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	12, // 8: ringlet.node.v1.ReportRequest.successor:type_name -> ringlet.node.v1.Successor
+	6,  // 9: ringlet.node.v1.ReportRequest.term:type_name -> ringlet.node.v1.Term
+	8,  // 10: ringlet.node.v1.Report.status:type_name -> ringlet.node.v1.Status
+	29, // 11: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
+	30, // 12: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
+	18, // 13: ringlet.node.v1.Report.timeline:type_name -> ringlet.node.v1.Step
+	16, // 14: ringlet.node.v1.Report.links:type_name -> ringlet.node.v1.Link
+	17, // 15: ringlet.node.v1.Report.machine:type_name -> ringlet.node.v1.Machine
+	1,  // 16: ringlet.node.v1.Report.seat:type_name -> ringlet.node.v1.Member
+	9,  // 17: ringlet.node.v1.Report.stopped:type_name -> ringlet.node.v1.Cause
+	15, // 18: ringlet.node.v1.Report.missing:type_name -> ringlet.node.v1.Missing
+	9,  // 19: ringlet.node.v1.Report.bad_peers:type_name -> ringlet.node.v1.Cause
+	6,  // 20: ringlet.node.v1.Report.term:type_name -> ringlet.node.v1.Term
+	14, // 21: ringlet.node.v1.Report.reasons:type_name -> ringlet.node.v1.Reason
+	31, // 22: ringlet.node.v1.Report.frontends:type_name -> ringlet.node.v1.Report.FrontendsEntry
+	1,  // 23: ringlet.node.v1.CheckOutputRequest.seat:type_name -> ringlet.node.v1.Member
+	6,  // 24: ringlet.node.v1.CheckOutputRequest.term:type_name -> ringlet.node.v1.Term
+	6,  // 25: ringlet.node.v1.RecordedRequest.term:type_name -> ringlet.node.v1.Term
+	25, // 26: ringlet.node.v1.RecordedResponse.builders:type_name -> ringlet.node.v1.RecordedBuilder
+	6,  // 27: ringlet.node.v1.ConcludeRequest.term:type_name -> ringlet.node.v1.Term
+	32, // 28: ringlet.node.v1.TapRequest.selection:type_name -> ringlet.tap.v1.Selection
+	5,  // 29: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
+	10, // 30: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
+	11, // 31: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
+	19, // 32: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
+	21, // 33: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
+	23, // 34: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
+	26, // 35: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
+	2,  // 36: ringlet.node.v1.Node.Substitute:input_type -> ringlet.node.v1.SubstituteRequest
+	28, // 37: ringlet.node.v1.Node.Tap:input_type -> ringlet.node.v1.TapRequest
+	33, // 38: ringlet.node.v1.Node.Sample:input_type -> ringlet.sample.v1.Question
+	7,  // 39: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
+	13, // 40: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
+	13, // 41: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
+	20, // 42: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
+	22, // 43: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
+	24, // 44: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
+	27, // 45: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
+	3,  // 46: ringlet.node.v1.Node.Substitute:output_type -> ringlet.node.v1.SubstituteResponse
+	34, // 47: ringlet.node.v1.Node.Tap:output_type -> ringlet.tap.v1.Samples
+	35, // 48: ringlet.node.v1.Node.Sample:output_type -> ringlet.sample.v1.Samples
+	39, // [39:49] is the sub-list for method output_type
+	29, // [29:39] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_node_v1_node_proto_init() }
@@ -2768,7 +2847,7 @@ func file_ringlet_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_node_v1_node_proto_rawDesc), len(file_ringlet_node_v1_node_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   30,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

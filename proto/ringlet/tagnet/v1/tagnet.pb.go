@@ -288,7 +288,7 @@ func (x ControlRequest_Operation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ControlRequest_Operation.Descriptor instead.
 func (ControlRequest_Operation) EnumDescriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{9, 0}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{11, 0}
 }
 
 // Kind of unit.
@@ -341,7 +341,7 @@ func (x Incident_Role) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Incident_Role.Descriptor instead.
 func (Incident_Role) EnumDescriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{17, 0}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{20, 0}
 }
 
 // Kind of incident.
@@ -398,7 +398,7 @@ func (x Incident_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Incident_Kind.Descriptor instead.
 func (Incident_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{17, 1}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{20, 1}
 }
 
 // Scope says which run, view and session a message belongs to.
@@ -586,7 +586,9 @@ type RUUpdate struct {
 	Reach *Reach `protobuf:"bytes,10,opt,name=reach,proto3" json:"reach,omitempty"`
 	// The unit has heard that the run ends, and has assigned no MEP from this number on: it waits for Notices.end. Only
 	// with BeginRequest.push.
-	Stop          *uint64 `protobuf:"fixed64,11,opt,name=stop,proto3,oneof" json:"stop,omitempty"`
+	Stop *uint64 `protobuf:"fixed64,11,opt,name=stop,proto3,oneof" json:"stop,omitempty"`
+	// What the unit knows; in the first message to the successor of a lost scheduler.
+	Recall        *Recall `protobuf:"bytes,12,opt,name=recall,proto3" json:"recall,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -691,6 +693,269 @@ func (x *RUUpdate) GetStop() uint64 {
 	return 0
 }
 
+func (x *RUUpdate) GetRecall() *Recall {
+	if x != nil {
+		return x.Recall
+	}
+	return nil
+}
+
+// Recall is what a unit knows of a lost scheduler, for its successor. Words are those of docs/format/tagnet.md.
+type Recall struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Absences that it was told, as in Notices.absent.
+	Absent []uint64 `protobuf:"fixed64,1,rep,packed,name=absent,proto3" json:"absent,omitempty"`
+	// First cycle that a readout unit was not told.
+	NextCycle uint64 `protobuf:"varint,2,opt,name=next_cycle,json=nextCycle,proto3" json:"next_cycle,omitempty"`
+	// Released watermark that it was told, and the MEPs that were held up.
+	Released uint64   `protobuf:"varint,3,opt,name=released,proto3" json:"released,omitempty"`
+	HeldUp   []uint64 `protobuf:"fixed64,4,rep,packed,name=held_up,json=heldUp,proto3" json:"held_up,omitempty"`
+	// MEPs abandoned, as it was told.
+	Abandoned uint64 `protobuf:"varint,5,opt,name=abandoned,proto3" json:"abandoned,omitempty"`
+	// Tokens that it was told.
+	TokenCount uint64 `protobuf:"varint,6,opt,name=token_count,json=tokenCount,proto3" json:"token_count,omitempty"`
+	// Tokens whose MEPs may have no outcome.
+	Tokens *PlacedTokens `protobuf:"bytes,7,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	// Withdrawals that it was told, as in Notices.withdrawn.
+	Withdrawn []uint64 `protobuf:"fixed64,8,rep,packed,name=withdrawn,proto3" json:"withdrawn,omitempty"`
+	// Outcomes that a builder unit has queued in its session.
+	Entries uint64 `protobuf:"varint,9,opt,name=entries,proto3" json:"entries,omitempty"`
+	// Its last outcomes: MEP, attempt and slot, events, outcome of each.
+	Meps     []uint64 `protobuf:"fixed64,10,rep,packed,name=meps,proto3" json:"meps,omitempty"`
+	Slots    []uint32 `protobuf:"fixed32,11,rep,packed,name=slots,proto3" json:"slots,omitempty"`
+	Events   []uint32 `protobuf:"fixed32,12,rep,packed,name=events,proto3" json:"events,omitempty"`
+	Outcomes []byte   `protobuf:"bytes,13,opt,name=outcomes,proto3" json:"outcomes,omitempty"`
+	// All its outcomes in the run.
+	Built         uint64 `protobuf:"varint,14,opt,name=built,proto3" json:"built,omitempty"`
+	EventsBuilt   uint64 `protobuf:"varint,15,opt,name=events_built,json=eventsBuilt,proto3" json:"events_built,omitempty"`
+	Discarded     uint64 `protobuf:"varint,16,opt,name=discarded,proto3" json:"discarded,omitempty"`
+	Rejected      uint64 `protobuf:"varint,17,opt,name=rejected,proto3" json:"rejected,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Recall) Reset() {
+	*x = Recall{}
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Recall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Recall) ProtoMessage() {}
+
+func (x *Recall) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Recall.ProtoReflect.Descriptor instead.
+func (*Recall) Descriptor() ([]byte, []int) {
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Recall) GetAbsent() []uint64 {
+	if x != nil {
+		return x.Absent
+	}
+	return nil
+}
+
+func (x *Recall) GetNextCycle() uint64 {
+	if x != nil {
+		return x.NextCycle
+	}
+	return 0
+}
+
+func (x *Recall) GetReleased() uint64 {
+	if x != nil {
+		return x.Released
+	}
+	return 0
+}
+
+func (x *Recall) GetHeldUp() []uint64 {
+	if x != nil {
+		return x.HeldUp
+	}
+	return nil
+}
+
+func (x *Recall) GetAbandoned() uint64 {
+	if x != nil {
+		return x.Abandoned
+	}
+	return 0
+}
+
+func (x *Recall) GetTokenCount() uint64 {
+	if x != nil {
+		return x.TokenCount
+	}
+	return 0
+}
+
+func (x *Recall) GetTokens() *PlacedTokens {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
+}
+
+func (x *Recall) GetWithdrawn() []uint64 {
+	if x != nil {
+		return x.Withdrawn
+	}
+	return nil
+}
+
+func (x *Recall) GetEntries() uint64 {
+	if x != nil {
+		return x.Entries
+	}
+	return 0
+}
+
+func (x *Recall) GetMeps() []uint64 {
+	if x != nil {
+		return x.Meps
+	}
+	return nil
+}
+
+func (x *Recall) GetSlots() []uint32 {
+	if x != nil {
+		return x.Slots
+	}
+	return nil
+}
+
+func (x *Recall) GetEvents() []uint32 {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *Recall) GetOutcomes() []byte {
+	if x != nil {
+		return x.Outcomes
+	}
+	return nil
+}
+
+func (x *Recall) GetBuilt() uint64 {
+	if x != nil {
+		return x.Built
+	}
+	return 0
+}
+
+func (x *Recall) GetEventsBuilt() uint64 {
+	if x != nil {
+		return x.EventsBuilt
+	}
+	return 0
+}
+
+func (x *Recall) GetDiscarded() uint64 {
+	if x != nil {
+		return x.Discarded
+	}
+	return 0
+}
+
+func (x *Recall) GetRejected() uint64 {
+	if x != nil {
+		return x.Rejected
+	}
+	return 0
+}
+
+// PlacedTokens are tokens with their cycles; element i of each list belongs to token i.
+type PlacedTokens struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// MEP number.
+	Meps []uint64 `protobuf:"fixed64,1,rep,packed,name=meps,proto3" json:"meps,omitempty"`
+	// Attempt (bits 31..24) and slot (bits 23..0).
+	Slots []uint32 `protobuf:"fixed32,2,rep,packed,name=slots,proto3" json:"slots,omitempty"`
+	// Index of the builder unit.
+	Bus []uint32 `protobuf:"varint,3,rep,packed,name=bus,proto3" json:"bus,omitempty"`
+	// Number of the cycle.
+	Cycles        []uint64 `protobuf:"fixed64,4,rep,packed,name=cycles,proto3" json:"cycles,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlacedTokens) Reset() {
+	*x = PlacedTokens{}
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlacedTokens) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlacedTokens) ProtoMessage() {}
+
+func (x *PlacedTokens) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlacedTokens.ProtoReflect.Descriptor instead.
+func (*PlacedTokens) Descriptor() ([]byte, []int) {
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PlacedTokens) GetMeps() []uint64 {
+	if x != nil {
+		return x.Meps
+	}
+	return nil
+}
+
+func (x *PlacedTokens) GetSlots() []uint32 {
+	if x != nil {
+		return x.Slots
+	}
+	return nil
+}
+
+func (x *PlacedTokens) GetBus() []uint32 {
+	if x != nil {
+		return x.Bus
+	}
+	return nil
+}
+
+func (x *PlacedTokens) GetCycles() []uint64 {
+	if x != nil {
+		return x.Cycles
+	}
+	return nil
+}
+
 // Reach is how far the live data of a readout unit go, in numbers of events.
 type Reach struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -710,7 +975,7 @@ type Reach struct {
 
 func (x *Reach) Reset() {
 	*x = Reach{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[3]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -722,7 +987,7 @@ func (x *Reach) String() string {
 func (*Reach) ProtoMessage() {}
 
 func (x *Reach) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[3]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -735,7 +1000,7 @@ func (x *Reach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reach.ProtoReflect.Descriptor instead.
 func (*Reach) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{3}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Reach) GetFrom() uint64 {
@@ -817,14 +1082,22 @@ type Notices struct {
 	Taken uint64 `protobuf:"varint,16,opt,name=taken,proto3" json:"taken,omitempty"`
 	// The run ends before this MEP: tokens of MEPs from it on are void. Absent until the end is known; only with
 	// BeginRequest.push.
-	End           *uint64 `protobuf:"fixed64,17,opt,name=end,proto3,oneof" json:"end,omitempty"`
+	End *uint64 `protobuf:"fixed64,17,opt,name=end,proto3,oneof" json:"end,omitempty"`
+	// MEPs that the scheduler has abandoned so far; to readout units.
+	Abandoned uint64 `protobuf:"varint,18,opt,name=abandoned,proto3" json:"abandoned,omitempty"`
+	// To a readout unit that came back, in its first message: the last tokens, from before its first cycle, of MEPs without
+	// an outcome.
+	Earlier *PlacedTokens `protobuf:"bytes,19,opt,name=earlier,proto3" json:"earlier,omitempty"`
+	// In the first message of a successor to a builder unit: the tokens that are valid. The unit frees its other slots that
+	// wait for parts, and confirms by FeedbackBatch.had.
+	Valid         *PlacedTokens `protobuf:"bytes,20,opt,name=valid,proto3" json:"valid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Notices) Reset() {
 	*x = Notices{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -836,7 +1109,7 @@ func (x *Notices) String() string {
 func (*Notices) ProtoMessage() {}
 
 func (x *Notices) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -849,7 +1122,7 @@ func (x *Notices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notices.ProtoReflect.Descriptor instead.
 func (*Notices) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{4}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Notices) GetFirstCycle() uint64 {
@@ -964,6 +1237,27 @@ func (x *Notices) GetEnd() uint64 {
 	return 0
 }
 
+func (x *Notices) GetAbandoned() uint64 {
+	if x != nil {
+		return x.Abandoned
+	}
+	return 0
+}
+
+func (x *Notices) GetEarlier() *PlacedTokens {
+	if x != nil {
+		return x.Earlier
+	}
+	return nil
+}
+
+func (x *Notices) GetValid() *PlacedTokens {
+	if x != nil {
+		return x.Valid
+	}
+	return nil
+}
+
 // HeldUp names MEPs below the released watermark that have no outcome yet, since a builder unit has stopped or is slow.
 type HeldUp struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -975,7 +1269,7 @@ type HeldUp struct {
 
 func (x *HeldUp) Reset() {
 	*x = HeldUp{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[5]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -987,7 +1281,7 @@ func (x *HeldUp) String() string {
 func (*HeldUp) ProtoMessage() {}
 
 func (x *HeldUp) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[5]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1000,7 +1294,7 @@ func (x *HeldUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldUp.ProtoReflect.Descriptor instead.
 func (*HeldUp) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{5}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *HeldUp) GetMeps() []uint64 {
@@ -1031,15 +1325,17 @@ type FeedbackBatch struct {
 	// Sequence number of the first entry, from 0 in the session. Entries that the scheduler has already count as
 	// done.
 	First uint64 `protobuf:"varint,8,opt,name=first,proto3" json:"first,omitempty"`
-	// How far the builder unit has come, after notices with absences: it applies them from now on.
-	Had           *Position `protobuf:"bytes,10,opt,name=had,proto3" json:"had,omitempty"`
+	// How far the builder unit has come, after notices with absences or valid tokens: it applies them from now on.
+	Had *Position `protobuf:"bytes,10,opt,name=had,proto3" json:"had,omitempty"`
+	// What the unit knows; in the first message to the successor of a lost scheduler.
+	Recall        *Recall `protobuf:"bytes,11,opt,name=recall,proto3" json:"recall,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FeedbackBatch) Reset() {
 	*x = FeedbackBatch{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1051,7 +1347,7 @@ func (x *FeedbackBatch) String() string {
 func (*FeedbackBatch) ProtoMessage() {}
 
 func (x *FeedbackBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1064,7 +1360,7 @@ func (x *FeedbackBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedbackBatch.ProtoReflect.Descriptor instead.
 func (*FeedbackBatch) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{6}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *FeedbackBatch) GetScope() *Scope {
@@ -1130,6 +1426,13 @@ func (x *FeedbackBatch) GetHad() *Position {
 	return nil
 }
 
+func (x *FeedbackBatch) GetRecall() *Recall {
+	if x != nil {
+		return x.Recall
+	}
+	return nil
+}
+
 // RegistersRequest asks for the registers.
 type RegistersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1141,7 +1444,7 @@ type RegistersRequest struct {
 
 func (x *RegistersRequest) Reset() {
 	*x = RegistersRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1153,7 +1456,7 @@ func (x *RegistersRequest) String() string {
 func (*RegistersRequest) ProtoMessage() {}
 
 func (x *RegistersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1166,7 +1469,7 @@ func (x *RegistersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistersRequest.ProtoReflect.Descriptor instead.
 func (*RegistersRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{7}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RegistersRequest) GetScope() *Scope {
@@ -1243,7 +1546,7 @@ type RegistersResponse struct {
 
 func (x *RegistersResponse) Reset() {
 	*x = RegistersResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1255,7 +1558,7 @@ func (x *RegistersResponse) String() string {
 func (*RegistersResponse) ProtoMessage() {}
 
 func (x *RegistersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1268,7 +1571,7 @@ func (x *RegistersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistersResponse.ProtoReflect.Descriptor instead.
 func (*RegistersResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{8}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RegistersResponse) GetRun() uint32 {
@@ -1488,7 +1791,7 @@ type ControlRequest struct {
 
 func (x *ControlRequest) Reset() {
 	*x = ControlRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1500,7 +1803,7 @@ func (x *ControlRequest) String() string {
 func (*ControlRequest) ProtoMessage() {}
 
 func (x *ControlRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1513,7 +1816,7 @@ func (x *ControlRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlRequest.ProtoReflect.Descriptor instead.
 func (*ControlRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{9}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ControlRequest) GetScope() *Scope {
@@ -1571,7 +1874,7 @@ type ControlResponse struct {
 
 func (x *ControlResponse) Reset() {
 	*x = ControlResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1583,7 +1886,7 @@ func (x *ControlResponse) String() string {
 func (*ControlResponse) ProtoMessage() {}
 
 func (x *ControlResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1596,7 +1899,7 @@ func (x *ControlResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlResponse.ProtoReflect.Descriptor instead.
 func (*ControlResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{10}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ControlResponse) GetState() State {
@@ -1657,14 +1960,16 @@ type BeginRequest struct {
 	// that it reports what it lacks.
 	Whole bool `protobuf:"varint,19,opt,name=whole,proto3" json:"whole,omitempty"`
 	// Readout units assign MEPs by number: tokens come before their MEPs are read.
-	Push          bool `protobuf:"varint,20,opt,name=push,proto3" json:"push,omitempty"`
+	Push bool `protobuf:"varint,20,opt,name=push,proto3" json:"push,omitempty"`
+	// The scheduler of this view is lost: the host makes its successor. The answer comes when the state is rebuilt.
+	Succession    *Succession `protobuf:"bytes,21,opt,name=succession,proto3" json:"succession,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BeginRequest) Reset() {
 	*x = BeginRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1676,7 +1981,7 @@ func (x *BeginRequest) String() string {
 func (*BeginRequest) ProtoMessage() {}
 
 func (x *BeginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1689,7 +1994,7 @@ func (x *BeginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginRequest.ProtoReflect.Descriptor instead.
 func (*BeginRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{11}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *BeginRequest) GetScope() *Scope {
@@ -1832,6 +2137,85 @@ func (x *BeginRequest) GetPush() bool {
 	return false
 }
 
+func (x *BeginRequest) GetSuccession() *Succession {
+	if x != nil {
+		return x.Succession
+	}
+	return nil
+}
+
+// Succession says from whom a successor hears what its predecessor had done.
+type Succession struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names of the nodes whose readout units, and whose builder units, live and take part.
+	Rus []string `protobuf:"bytes,1,rep,name=rus,proto3" json:"rus,omitempty"`
+	Bus []string `protobuf:"bytes,2,rep,name=bus,proto3" json:"bus,omitempty"`
+	// Milliseconds to wait for them. Those that have not attached by then are lost.
+	WaitMs uint32 `protobuf:"varint,3,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
+	// Nanoseconds since the Unix epoch when the predecessor issued the first token; 0: not known.
+	FirstTokenNs  int64 `protobuf:"varint,4,opt,name=first_token_ns,json=firstTokenNs,proto3" json:"first_token_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Succession) Reset() {
+	*x = Succession{}
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Succession) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Succession) ProtoMessage() {}
+
+func (x *Succession) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Succession.ProtoReflect.Descriptor instead.
+func (*Succession) Descriptor() ([]byte, []int) {
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Succession) GetRus() []string {
+	if x != nil {
+		return x.Rus
+	}
+	return nil
+}
+
+func (x *Succession) GetBus() []string {
+	if x != nil {
+		return x.Bus
+	}
+	return nil
+}
+
+func (x *Succession) GetWaitMs() uint32 {
+	if x != nil {
+		return x.WaitMs
+	}
+	return 0
+}
+
+func (x *Succession) GetFirstTokenNs() int64 {
+	if x != nil {
+		return x.FirstTokenNs
+	}
+	return 0
+}
+
 // BeginResponse confirms that the scheduler exists.
 type BeginResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1845,7 +2229,7 @@ type BeginResponse struct {
 
 func (x *BeginResponse) Reset() {
 	*x = BeginResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1857,7 +2241,7 @@ func (x *BeginResponse) String() string {
 func (*BeginResponse) ProtoMessage() {}
 
 func (x *BeginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1870,7 +2254,7 @@ func (x *BeginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginResponse.ProtoReflect.Descriptor instead.
 func (*BeginResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{12}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *BeginResponse) GetState() State {
@@ -1898,7 +2282,7 @@ type EndRequest struct {
 
 func (x *EndRequest) Reset() {
 	*x = EndRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1910,7 +2294,7 @@ func (x *EndRequest) String() string {
 func (*EndRequest) ProtoMessage() {}
 
 func (x *EndRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1923,7 +2307,7 @@ func (x *EndRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRequest.ProtoReflect.Descriptor instead.
 func (*EndRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{13}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *EndRequest) GetScope() *Scope {
@@ -1944,7 +2328,7 @@ type EndResponse struct {
 
 func (x *EndResponse) Reset() {
 	*x = EndResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1956,7 +2340,7 @@ func (x *EndResponse) String() string {
 func (*EndResponse) ProtoMessage() {}
 
 func (x *EndResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1969,7 +2353,7 @@ func (x *EndResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndResponse.ProtoReflect.Descriptor instead.
 func (*EndResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{14}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *EndResponse) GetEnded() bool {
@@ -1992,7 +2376,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2004,7 +2388,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2017,7 +2401,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{15}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FollowRequest) GetScope() *Scope {
@@ -2052,7 +2436,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2064,7 +2448,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2077,7 +2461,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{16}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Notice) GetNumber() uint64 {
@@ -2125,7 +2509,7 @@ type Incident struct {
 
 func (x *Incident) Reset() {
 	*x = Incident{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2137,7 +2521,7 @@ func (x *Incident) String() string {
 func (*Incident) ProtoMessage() {}
 
 func (x *Incident) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2150,7 +2534,7 @@ func (x *Incident) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Incident.ProtoReflect.Descriptor instead.
 func (*Incident) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{17}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Incident) GetRole() Incident_Role {
@@ -2200,7 +2584,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2212,7 +2596,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2225,7 +2609,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{18}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Rules) GetNext() string {
@@ -2274,7 +2658,7 @@ type UnitSet struct {
 
 func (x *UnitSet) Reset() {
 	*x = UnitSet{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2286,7 +2670,7 @@ func (x *UnitSet) String() string {
 func (*UnitSet) ProtoMessage() {}
 
 func (x *UnitSet) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2299,7 +2683,7 @@ func (x *UnitSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnitSet.ProtoReflect.Descriptor instead.
 func (*UnitSet) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{19}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *UnitSet) GetUnits() []uint32 {
@@ -2324,7 +2708,7 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x06holder\x18\a \x01(\tR\x06holder\"8\n" +
 	"\bPosition\x12\x12\n" +
 	"\x04term\x18\x06 \x01(\x06R\x04term\x12\x12\n" +
-	"\x04next\x18\a \x01(\x04R\x04nextJ\x04\b\x01\x10\x06\"\xdc\x02\n" +
+	"\x04next\x18\a \x01(\x04R\x04nextJ\x04\b\x01\x10\x06\"\x8f\x03\n" +
 	"\bRUUpdate\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12\x12\n" +
 	"\x04read\x18\x02 \x01(\x06R\x04read\x12\x16\n" +
@@ -2336,14 +2720,41 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x03had\x18\t \x01(\v2\x1b.ringlet.tagnet.v1.PositionR\x03had\x12.\n" +
 	"\x05reach\x18\n" +
 	" \x01(\v2\x18.ringlet.tagnet.v1.ReachR\x05reach\x12\x17\n" +
-	"\x04stop\x18\v \x01(\x06H\x00R\x04stop\x88\x01\x01B\a\n" +
-	"\x05_stopJ\x04\b\b\x10\t\"o\n" +
+	"\x04stop\x18\v \x01(\x06H\x00R\x04stop\x88\x01\x01\x121\n" +
+	"\x06recall\x18\f \x01(\v2\x19.ringlet.tagnet.v1.RecallR\x06recallB\a\n" +
+	"\x05_stopJ\x04\b\b\x10\t\"\xf5\x03\n" +
+	"\x06Recall\x12\x16\n" +
+	"\x06absent\x18\x01 \x03(\x06R\x06absent\x12\x1d\n" +
+	"\n" +
+	"next_cycle\x18\x02 \x01(\x04R\tnextCycle\x12\x1a\n" +
+	"\breleased\x18\x03 \x01(\x04R\breleased\x12\x17\n" +
+	"\aheld_up\x18\x04 \x03(\x06R\x06heldUp\x12\x1c\n" +
+	"\tabandoned\x18\x05 \x01(\x04R\tabandoned\x12\x1f\n" +
+	"\vtoken_count\x18\x06 \x01(\x04R\n" +
+	"tokenCount\x127\n" +
+	"\x06tokens\x18\a \x01(\v2\x1f.ringlet.tagnet.v1.PlacedTokensR\x06tokens\x12\x1c\n" +
+	"\twithdrawn\x18\b \x03(\x06R\twithdrawn\x12\x18\n" +
+	"\aentries\x18\t \x01(\x04R\aentries\x12\x12\n" +
+	"\x04meps\x18\n" +
+	" \x03(\x06R\x04meps\x12\x14\n" +
+	"\x05slots\x18\v \x03(\aR\x05slots\x12\x16\n" +
+	"\x06events\x18\f \x03(\aR\x06events\x12\x1a\n" +
+	"\boutcomes\x18\r \x01(\fR\boutcomes\x12\x14\n" +
+	"\x05built\x18\x0e \x01(\x04R\x05built\x12!\n" +
+	"\fevents_built\x18\x0f \x01(\x04R\veventsBuilt\x12\x1c\n" +
+	"\tdiscarded\x18\x10 \x01(\x04R\tdiscarded\x12\x1a\n" +
+	"\brejected\x18\x11 \x01(\x04R\brejected\"b\n" +
+	"\fPlacedTokens\x12\x12\n" +
+	"\x04meps\x18\x01 \x03(\x06R\x04meps\x12\x14\n" +
+	"\x05slots\x18\x02 \x03(\aR\x05slots\x12\x10\n" +
+	"\x03bus\x18\x03 \x03(\rR\x03bus\x12\x16\n" +
+	"\x06cycles\x18\x04 \x03(\x06R\x06cycles\"o\n" +
 	"\x05Reach\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\x06R\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\x06R\x02to\x12\x14\n" +
 	"\x05flush\x18\x03 \x01(\x06R\x05flush\x12\x18\n" +
 	"\aoverdue\x18\x04 \x01(\x06R\aoverdue\x12\x12\n" +
-	"\x04over\x18\x05 \x01(\bR\x04over\"\xca\x03\n" +
+	"\x04over\x18\x05 \x01(\bR\x04over\"\xda\x04\n" +
 	"\aNotices\x12\x1f\n" +
 	"\vfirst_cycle\x18\x01 \x01(\x06R\n" +
 	"firstCycle\x12\x1a\n" +
@@ -2361,11 +2772,14 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x04term\x18\x0e \x01(\x06R\x04term\x12\x12\n" +
 	"\x04next\x18\x0f \x01(\x04R\x04next\x12\x14\n" +
 	"\x05taken\x18\x10 \x01(\x04R\x05taken\x12\x15\n" +
-	"\x03end\x18\x11 \x01(\x06H\x00R\x03end\x88\x01\x01B\x06\n" +
+	"\x03end\x18\x11 \x01(\x06H\x00R\x03end\x88\x01\x01\x12\x1c\n" +
+	"\tabandoned\x18\x12 \x01(\x04R\tabandoned\x129\n" +
+	"\aearlier\x18\x13 \x01(\v2\x1f.ringlet.tagnet.v1.PlacedTokensR\aearlier\x125\n" +
+	"\x05valid\x18\x14 \x01(\v2\x1f.ringlet.tagnet.v1.PlacedTokensR\x05validB\x06\n" +
 	"\x04_endJ\x04\b\n" +
 	"\x10\v\"\x1c\n" +
 	"\x06HeldUp\x12\x12\n" +
-	"\x04meps\x18\x01 \x03(\x06R\x04meps\"\xa0\x02\n" +
+	"\x04meps\x18\x01 \x03(\x06R\x04meps\"\xd3\x02\n" +
 	"\rFeedbackBatch\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12\x1d\n" +
 	"\n" +
@@ -2377,7 +2791,8 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\boutcomes\x18\a \x01(\fR\boutcomes\x12\x14\n" +
 	"\x05first\x18\b \x01(\x04R\x05first\x12-\n" +
 	"\x03had\x18\n" +
-	" \x01(\v2\x1b.ringlet.tagnet.v1.PositionR\x03hadJ\x04\b\t\x10\n" +
+	" \x01(\v2\x1b.ringlet.tagnet.v1.PositionR\x03had\x121\n" +
+	"\x06recall\x18\v \x01(\v2\x19.ringlet.tagnet.v1.RecallR\x06recallJ\x04\b\t\x10\n" +
 	"\"B\n" +
 	"\x10RegistersRequest\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\"\xca\t\n" +
@@ -2442,7 +2857,7 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x04_end\"]\n" +
 	"\x0fControlResponse\x12.\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x18.ringlet.tagnet.v1.StateR\x05state\x12\x1a\n" +
-	"\breissued\x18\x02 \x01(\x04R\breissued\"\xbb\x04\n" +
+	"\breissued\x18\x02 \x01(\x04R\breissued\"\xfa\x04\n" +
 	"\fBeginRequest\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12\x10\n" +
 	"\x03rus\x18\x02 \x03(\tR\x03rus\x12\x10\n" +
@@ -2465,7 +2880,16 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x04live\x18\x11 \x01(\bR\x04live\x12\x16\n" +
 	"\x06events\x18\x12 \x01(\x06R\x06events\x12\x14\n" +
 	"\x05whole\x18\x13 \x01(\bR\x05whole\x12\x12\n" +
-	"\x04push\x18\x14 \x01(\bR\x04push\"Y\n" +
+	"\x04push\x18\x14 \x01(\bR\x04push\x12=\n" +
+	"\n" +
+	"succession\x18\x15 \x01(\v2\x1d.ringlet.tagnet.v1.SuccessionR\n" +
+	"succession\"o\n" +
+	"\n" +
+	"Succession\x12\x10\n" +
+	"\x03rus\x18\x01 \x03(\tR\x03rus\x12\x10\n" +
+	"\x03bus\x18\x02 \x03(\tR\x03bus\x12\x17\n" +
+	"\await_ms\x18\x03 \x01(\rR\x06waitMs\x12$\n" +
+	"\x0efirst_token_ns\x18\x04 \x01(\x03R\ffirstTokenNs\"Y\n" +
 	"\rBeginResponse\x12.\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x18.ringlet.tagnet.v1.StateR\x05state\x12\x18\n" +
 	"\aalready\x18\x02 \x01(\bR\aalready\"<\n" +
@@ -2546,7 +2970,7 @@ func file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_tagnet_v1_tagnet_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_ringlet_tagnet_v1_tagnet_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_ringlet_tagnet_v1_tagnet_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_ringlet_tagnet_v1_tagnet_proto_goTypes = []any{
 	(State)(0),                    // 0: ringlet.tagnet.v1.State
 	(Policy)(0),                   // 1: ringlet.tagnet.v1.Policy
@@ -2557,89 +2981,98 @@ var file_ringlet_tagnet_v1_tagnet_proto_goTypes = []any{
 	(*Scope)(nil),                 // 6: ringlet.tagnet.v1.Scope
 	(*Position)(nil),              // 7: ringlet.tagnet.v1.Position
 	(*RUUpdate)(nil),              // 8: ringlet.tagnet.v1.RUUpdate
-	(*Reach)(nil),                 // 9: ringlet.tagnet.v1.Reach
-	(*Notices)(nil),               // 10: ringlet.tagnet.v1.Notices
-	(*HeldUp)(nil),                // 11: ringlet.tagnet.v1.HeldUp
-	(*FeedbackBatch)(nil),         // 12: ringlet.tagnet.v1.FeedbackBatch
-	(*RegistersRequest)(nil),      // 13: ringlet.tagnet.v1.RegistersRequest
-	(*RegistersResponse)(nil),     // 14: ringlet.tagnet.v1.RegistersResponse
-	(*ControlRequest)(nil),        // 15: ringlet.tagnet.v1.ControlRequest
-	(*ControlResponse)(nil),       // 16: ringlet.tagnet.v1.ControlResponse
-	(*BeginRequest)(nil),          // 17: ringlet.tagnet.v1.BeginRequest
-	(*BeginResponse)(nil),         // 18: ringlet.tagnet.v1.BeginResponse
-	(*EndRequest)(nil),            // 19: ringlet.tagnet.v1.EndRequest
-	(*EndResponse)(nil),           // 20: ringlet.tagnet.v1.EndResponse
-	(*FollowRequest)(nil),         // 21: ringlet.tagnet.v1.FollowRequest
-	(*Notice)(nil),                // 22: ringlet.tagnet.v1.Notice
-	(*Incident)(nil),              // 23: ringlet.tagnet.v1.Incident
-	(*Rules)(nil),                 // 24: ringlet.tagnet.v1.Rules
-	(*UnitSet)(nil),               // 25: ringlet.tagnet.v1.UnitSet
-	nil,                           // 26: ringlet.tagnet.v1.RegistersResponse.RefusedEntry
-	(*RURegister)(nil),            // 27: ringlet.tagnet.v1.RURegister
-	(*BURegister)(nil),            // 28: ringlet.tagnet.v1.BURegister
-	(*GroupRegister)(nil),         // 29: ringlet.tagnet.v1.GroupRegister
-	(*Counters)(nil),              // 30: ringlet.tagnet.v1.Counters
-	(*Depth)(nil),                 // 31: ringlet.tagnet.v1.Depth
-	(*Cleared)(nil),               // 32: ringlet.tagnet.v1.Cleared
+	(*Recall)(nil),                // 9: ringlet.tagnet.v1.Recall
+	(*PlacedTokens)(nil),          // 10: ringlet.tagnet.v1.PlacedTokens
+	(*Reach)(nil),                 // 11: ringlet.tagnet.v1.Reach
+	(*Notices)(nil),               // 12: ringlet.tagnet.v1.Notices
+	(*HeldUp)(nil),                // 13: ringlet.tagnet.v1.HeldUp
+	(*FeedbackBatch)(nil),         // 14: ringlet.tagnet.v1.FeedbackBatch
+	(*RegistersRequest)(nil),      // 15: ringlet.tagnet.v1.RegistersRequest
+	(*RegistersResponse)(nil),     // 16: ringlet.tagnet.v1.RegistersResponse
+	(*ControlRequest)(nil),        // 17: ringlet.tagnet.v1.ControlRequest
+	(*ControlResponse)(nil),       // 18: ringlet.tagnet.v1.ControlResponse
+	(*BeginRequest)(nil),          // 19: ringlet.tagnet.v1.BeginRequest
+	(*Succession)(nil),            // 20: ringlet.tagnet.v1.Succession
+	(*BeginResponse)(nil),         // 21: ringlet.tagnet.v1.BeginResponse
+	(*EndRequest)(nil),            // 22: ringlet.tagnet.v1.EndRequest
+	(*EndResponse)(nil),           // 23: ringlet.tagnet.v1.EndResponse
+	(*FollowRequest)(nil),         // 24: ringlet.tagnet.v1.FollowRequest
+	(*Notice)(nil),                // 25: ringlet.tagnet.v1.Notice
+	(*Incident)(nil),              // 26: ringlet.tagnet.v1.Incident
+	(*Rules)(nil),                 // 27: ringlet.tagnet.v1.Rules
+	(*UnitSet)(nil),               // 28: ringlet.tagnet.v1.UnitSet
+	nil,                           // 29: ringlet.tagnet.v1.RegistersResponse.RefusedEntry
+	(*RURegister)(nil),            // 30: ringlet.tagnet.v1.RURegister
+	(*BURegister)(nil),            // 31: ringlet.tagnet.v1.BURegister
+	(*GroupRegister)(nil),         // 32: ringlet.tagnet.v1.GroupRegister
+	(*Counters)(nil),              // 33: ringlet.tagnet.v1.Counters
+	(*Depth)(nil),                 // 34: ringlet.tagnet.v1.Depth
+	(*Cleared)(nil),               // 35: ringlet.tagnet.v1.Cleared
 }
 var file_ringlet_tagnet_v1_tagnet_proto_depIdxs = []int32{
 	6,  // 0: ringlet.tagnet.v1.RUUpdate.scope:type_name -> ringlet.tagnet.v1.Scope
 	7,  // 1: ringlet.tagnet.v1.RUUpdate.had:type_name -> ringlet.tagnet.v1.Position
-	9,  // 2: ringlet.tagnet.v1.RUUpdate.reach:type_name -> ringlet.tagnet.v1.Reach
-	0,  // 3: ringlet.tagnet.v1.Notices.state:type_name -> ringlet.tagnet.v1.State
-	11, // 4: ringlet.tagnet.v1.Notices.held_up:type_name -> ringlet.tagnet.v1.HeldUp
-	6,  // 5: ringlet.tagnet.v1.FeedbackBatch.scope:type_name -> ringlet.tagnet.v1.Scope
-	7,  // 6: ringlet.tagnet.v1.FeedbackBatch.had:type_name -> ringlet.tagnet.v1.Position
-	6,  // 7: ringlet.tagnet.v1.RegistersRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	0,  // 8: ringlet.tagnet.v1.RegistersResponse.state:type_name -> ringlet.tagnet.v1.State
-	1,  // 9: ringlet.tagnet.v1.RegistersResponse.policy:type_name -> ringlet.tagnet.v1.Policy
-	27, // 10: ringlet.tagnet.v1.RegistersResponse.rus:type_name -> ringlet.tagnet.v1.RURegister
-	28, // 11: ringlet.tagnet.v1.RegistersResponse.bus:type_name -> ringlet.tagnet.v1.BURegister
-	29, // 12: ringlet.tagnet.v1.RegistersResponse.groups:type_name -> ringlet.tagnet.v1.GroupRegister
-	24, // 13: ringlet.tagnet.v1.RegistersResponse.rules:type_name -> ringlet.tagnet.v1.Rules
-	30, // 14: ringlet.tagnet.v1.RegistersResponse.counters:type_name -> ringlet.tagnet.v1.Counters
-	26, // 15: ringlet.tagnet.v1.RegistersResponse.refused:type_name -> ringlet.tagnet.v1.RegistersResponse.RefusedEntry
-	31, // 16: ringlet.tagnet.v1.RegistersResponse.ready:type_name -> ringlet.tagnet.v1.Depth
-	31, // 17: ringlet.tagnet.v1.RegistersResponse.cycles:type_name -> ringlet.tagnet.v1.Depth
-	31, // 18: ringlet.tagnet.v1.RegistersResponse.window:type_name -> ringlet.tagnet.v1.Depth
-	31, // 19: ringlet.tagnet.v1.RegistersResponse.again:type_name -> ringlet.tagnet.v1.Depth
-	31, // 20: ringlet.tagnet.v1.RegistersResponse.tags:type_name -> ringlet.tagnet.v1.Depth
-	32, // 21: ringlet.tagnet.v1.RegistersResponse.cleared:type_name -> ringlet.tagnet.v1.Cleared
-	6,  // 22: ringlet.tagnet.v1.ControlRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	3,  // 23: ringlet.tagnet.v1.ControlRequest.operation:type_name -> ringlet.tagnet.v1.ControlRequest.Operation
-	0,  // 24: ringlet.tagnet.v1.ControlResponse.state:type_name -> ringlet.tagnet.v1.State
-	6,  // 25: ringlet.tagnet.v1.BeginRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	1,  // 26: ringlet.tagnet.v1.BeginRequest.policy:type_name -> ringlet.tagnet.v1.Policy
-	24, // 27: ringlet.tagnet.v1.BeginRequest.rules:type_name -> ringlet.tagnet.v1.Rules
-	0,  // 28: ringlet.tagnet.v1.BeginResponse.state:type_name -> ringlet.tagnet.v1.State
-	6,  // 29: ringlet.tagnet.v1.EndRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	6,  // 30: ringlet.tagnet.v1.FollowRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	0,  // 31: ringlet.tagnet.v1.Notice.state:type_name -> ringlet.tagnet.v1.State
-	23, // 32: ringlet.tagnet.v1.Notice.incident:type_name -> ringlet.tagnet.v1.Incident
-	4,  // 33: ringlet.tagnet.v1.Incident.role:type_name -> ringlet.tagnet.v1.Incident.Role
-	5,  // 34: ringlet.tagnet.v1.Incident.kind:type_name -> ringlet.tagnet.v1.Incident.Kind
-	1,  // 35: ringlet.tagnet.v1.Rules.busy_group:type_name -> ringlet.tagnet.v1.Policy
-	25, // 36: ringlet.tagnet.v1.Rules.groups:type_name -> ringlet.tagnet.v1.UnitSet
-	25, // 37: ringlet.tagnet.v1.Rules.partitions:type_name -> ringlet.tagnet.v1.UnitSet
-	8,  // 38: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
-	12, // 39: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
-	13, // 40: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
-	15, // 41: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
-	17, // 42: ringlet.tagnet.v1.TagNet.Begin:input_type -> ringlet.tagnet.v1.BeginRequest
-	19, // 43: ringlet.tagnet.v1.TagNet.End:input_type -> ringlet.tagnet.v1.EndRequest
-	21, // 44: ringlet.tagnet.v1.TagNet.Follow:input_type -> ringlet.tagnet.v1.FollowRequest
-	10, // 45: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.Notices
-	10, // 46: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.Notices
-	14, // 47: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
-	16, // 48: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
-	18, // 49: ringlet.tagnet.v1.TagNet.Begin:output_type -> ringlet.tagnet.v1.BeginResponse
-	20, // 50: ringlet.tagnet.v1.TagNet.End:output_type -> ringlet.tagnet.v1.EndResponse
-	22, // 51: ringlet.tagnet.v1.TagNet.Follow:output_type -> ringlet.tagnet.v1.Notice
-	45, // [45:52] is the sub-list for method output_type
-	38, // [38:45] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	11, // 2: ringlet.tagnet.v1.RUUpdate.reach:type_name -> ringlet.tagnet.v1.Reach
+	9,  // 3: ringlet.tagnet.v1.RUUpdate.recall:type_name -> ringlet.tagnet.v1.Recall
+	10, // 4: ringlet.tagnet.v1.Recall.tokens:type_name -> ringlet.tagnet.v1.PlacedTokens
+	0,  // 5: ringlet.tagnet.v1.Notices.state:type_name -> ringlet.tagnet.v1.State
+	13, // 6: ringlet.tagnet.v1.Notices.held_up:type_name -> ringlet.tagnet.v1.HeldUp
+	10, // 7: ringlet.tagnet.v1.Notices.earlier:type_name -> ringlet.tagnet.v1.PlacedTokens
+	10, // 8: ringlet.tagnet.v1.Notices.valid:type_name -> ringlet.tagnet.v1.PlacedTokens
+	6,  // 9: ringlet.tagnet.v1.FeedbackBatch.scope:type_name -> ringlet.tagnet.v1.Scope
+	7,  // 10: ringlet.tagnet.v1.FeedbackBatch.had:type_name -> ringlet.tagnet.v1.Position
+	9,  // 11: ringlet.tagnet.v1.FeedbackBatch.recall:type_name -> ringlet.tagnet.v1.Recall
+	6,  // 12: ringlet.tagnet.v1.RegistersRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	0,  // 13: ringlet.tagnet.v1.RegistersResponse.state:type_name -> ringlet.tagnet.v1.State
+	1,  // 14: ringlet.tagnet.v1.RegistersResponse.policy:type_name -> ringlet.tagnet.v1.Policy
+	30, // 15: ringlet.tagnet.v1.RegistersResponse.rus:type_name -> ringlet.tagnet.v1.RURegister
+	31, // 16: ringlet.tagnet.v1.RegistersResponse.bus:type_name -> ringlet.tagnet.v1.BURegister
+	32, // 17: ringlet.tagnet.v1.RegistersResponse.groups:type_name -> ringlet.tagnet.v1.GroupRegister
+	27, // 18: ringlet.tagnet.v1.RegistersResponse.rules:type_name -> ringlet.tagnet.v1.Rules
+	33, // 19: ringlet.tagnet.v1.RegistersResponse.counters:type_name -> ringlet.tagnet.v1.Counters
+	29, // 20: ringlet.tagnet.v1.RegistersResponse.refused:type_name -> ringlet.tagnet.v1.RegistersResponse.RefusedEntry
+	34, // 21: ringlet.tagnet.v1.RegistersResponse.ready:type_name -> ringlet.tagnet.v1.Depth
+	34, // 22: ringlet.tagnet.v1.RegistersResponse.cycles:type_name -> ringlet.tagnet.v1.Depth
+	34, // 23: ringlet.tagnet.v1.RegistersResponse.window:type_name -> ringlet.tagnet.v1.Depth
+	34, // 24: ringlet.tagnet.v1.RegistersResponse.again:type_name -> ringlet.tagnet.v1.Depth
+	34, // 25: ringlet.tagnet.v1.RegistersResponse.tags:type_name -> ringlet.tagnet.v1.Depth
+	35, // 26: ringlet.tagnet.v1.RegistersResponse.cleared:type_name -> ringlet.tagnet.v1.Cleared
+	6,  // 27: ringlet.tagnet.v1.ControlRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	3,  // 28: ringlet.tagnet.v1.ControlRequest.operation:type_name -> ringlet.tagnet.v1.ControlRequest.Operation
+	0,  // 29: ringlet.tagnet.v1.ControlResponse.state:type_name -> ringlet.tagnet.v1.State
+	6,  // 30: ringlet.tagnet.v1.BeginRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	1,  // 31: ringlet.tagnet.v1.BeginRequest.policy:type_name -> ringlet.tagnet.v1.Policy
+	27, // 32: ringlet.tagnet.v1.BeginRequest.rules:type_name -> ringlet.tagnet.v1.Rules
+	20, // 33: ringlet.tagnet.v1.BeginRequest.succession:type_name -> ringlet.tagnet.v1.Succession
+	0,  // 34: ringlet.tagnet.v1.BeginResponse.state:type_name -> ringlet.tagnet.v1.State
+	6,  // 35: ringlet.tagnet.v1.EndRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	6,  // 36: ringlet.tagnet.v1.FollowRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	0,  // 37: ringlet.tagnet.v1.Notice.state:type_name -> ringlet.tagnet.v1.State
+	26, // 38: ringlet.tagnet.v1.Notice.incident:type_name -> ringlet.tagnet.v1.Incident
+	4,  // 39: ringlet.tagnet.v1.Incident.role:type_name -> ringlet.tagnet.v1.Incident.Role
+	5,  // 40: ringlet.tagnet.v1.Incident.kind:type_name -> ringlet.tagnet.v1.Incident.Kind
+	1,  // 41: ringlet.tagnet.v1.Rules.busy_group:type_name -> ringlet.tagnet.v1.Policy
+	28, // 42: ringlet.tagnet.v1.Rules.groups:type_name -> ringlet.tagnet.v1.UnitSet
+	28, // 43: ringlet.tagnet.v1.Rules.partitions:type_name -> ringlet.tagnet.v1.UnitSet
+	8,  // 44: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
+	14, // 45: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
+	15, // 46: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
+	17, // 47: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
+	19, // 48: ringlet.tagnet.v1.TagNet.Begin:input_type -> ringlet.tagnet.v1.BeginRequest
+	22, // 49: ringlet.tagnet.v1.TagNet.End:input_type -> ringlet.tagnet.v1.EndRequest
+	24, // 50: ringlet.tagnet.v1.TagNet.Follow:input_type -> ringlet.tagnet.v1.FollowRequest
+	12, // 51: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.Notices
+	12, // 52: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.Notices
+	16, // 53: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
+	18, // 54: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
+	21, // 55: ringlet.tagnet.v1.TagNet.Begin:output_type -> ringlet.tagnet.v1.BeginResponse
+	23, // 56: ringlet.tagnet.v1.TagNet.End:output_type -> ringlet.tagnet.v1.EndResponse
+	25, // 57: ringlet.tagnet.v1.TagNet.Follow:output_type -> ringlet.tagnet.v1.Notice
+	51, // [51:58] is the sub-list for method output_type
+	44, // [44:51] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_tagnet_v1_tagnet_proto_init() }
@@ -2649,15 +3082,15 @@ func file_ringlet_tagnet_v1_tagnet_proto_init() {
 	}
 	file_ringlet_tagnet_v1_registers_proto_init()
 	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[2].OneofWrappers = []any{}
-	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4].OneofWrappers = []any{}
-	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9].OneofWrappers = []any{}
+	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6].OneofWrappers = []any{}
+	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_tagnet_v1_tagnet_proto_rawDesc), len(file_ringlet_tagnet_v1_tagnet_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   21,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,106 @@
+package core
+
+import "slices"
+
+// What units keep for a successor of their scheduler.
+
+// A TokenLog keeps the tokens of a readout unit whose MEPs may have no outcome, for Recall.Tokens. Its zero value is
+// empty. It keeps the lists of the batches that it gets.
+type TokenLog struct {
+	batches []keptBatch   // in order; the first ones may be dropped
+	single  []PlacedToken // tokens of dropped batches whose MEPs were held up, and earlier ones
+	count   uint64        // tokens in all batches so far
+}
+
+type keptBatch struct {
+	Batch
+	below uint64 // every MEP in it is below
+}
+
+// AddEarlier adds tokens of cycles before the first batch.
+func (l *TokenLog) AddEarlier(all []PlacedToken) { l.single = append(l.single, all...) }
+
+// Add adds a batch, and drops what is no longer needed: MEPs below released have their outcome, but those held up.
+func (l *TokenLog) Add(b Batch, released uint64, heldUp []uint64) {
+	if b.Len() > 0 {
+		k := keptBatch{Batch: b}
+		for _, mep := range b.MEPs {
+			if mep != NoMEP {
+				l.count++
+				k.below = max(k.below, mep+1)
+			}
+		}
+		l.batches = append(l.batches, k)
+	}
+	n := 0
+	for n < len(l.batches) && l.batches[n].below <= released {
+		l.single = l.batches[n].appendTokens(l.single, func(mep uint64) bool { return isIn(heldUp, mep) })
+		n++
+	}
+	l.batches = slices.Delete(l.batches, 0, n)
+	l.single = slices.DeleteFunc(l.single, func(t PlacedToken) bool { return t.MEP < released && !isIn(heldUp, t.MEP) })
+}
+
+func isIn(sorted []uint64, mep uint64) bool {
+	_, found := slices.BinarySearch(sorted, mep)
+	return found
+}
+
+// appendTokens appends the tokens of a batch whose MEPs are wanted.
+func (b *Batch) appendTokens(to []PlacedToken, wanted func(mep uint64) bool) []PlacedToken {
+	for i := range b.Len() {
+		for place := range b.PlacesPerCycle {
+			if t, ok := b.Token(i, place); ok && wanted(t.MEP) {
+				to = append(to, PlacedToken{Token: t, Cycle: b.FirstCycle + uint64(i)})
+			}
+		}
+	}
+	return to
+}
+
+// Tokens returns the tokens that are kept, and how many there were in all.
+func (l *TokenLog) Tokens() (all []PlacedToken, count uint64) {
+	all = slices.Clone(l.single)
+	for i := range l.batches {
+		all = l.batches[i].appendTokens(all, func(uint64) bool { return true })
+	}
+	return all, l.count
+}
+
+// An OutcomeLog keeps the last outcomes of a builder unit in a run, for Recall.Outcomes. A nil log keeps nothing.
+type OutcomeLog struct {
+	keep   int // at least
+	kept   []Feedback
+	totals OutcomeTotals
+}
+
+// NewOutcomeLog makes a log that keeps at least the given number of outcomes: as many as there may be MEPs between the
+// released watermark and the next MEP.
+func NewOutcomeLog(keep int) *OutcomeLog { return &OutcomeLog{keep: max(1, keep)} }
+
+// Add adds an outcome.
+func (l *OutcomeLog) Add(f Feedback) {
+	if l == nil {
+		return
+	}
+	if len(l.kept) >= 2*l.keep {
+		l.kept = l.kept[:copy(l.kept, l.kept[len(l.kept)-l.keep:])]
+	}
+	l.kept = append(l.kept, f)
+	l.totals.add(f, 1)
+}
+
+// Forget removes the last n outcomes: the scheduler may not have taken them before it excluded the unit.
+func (l *OutcomeLog) Forget(n int) {
+	if l == nil {
+		return
+	}
+	from := len(l.kept) - min(n, len(l.kept))
+	for _, f := range l.kept[from:] {
+		l.totals.add(f, ^uint64(0)) // minus one
+	}
+	l.kept = l.kept[:from]
+}
+
+// Outcomes returns the outcomes that are kept, and how many there were in all.
+func (l *OutcomeLog) Outcomes() ([]Feedback, OutcomeTotals) { return slices.Clone(l.kept), l.totals }
