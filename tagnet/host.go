@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -316,6 +317,7 @@ func serverConfigOf(m *tagnetv1.BeginRequest) (serverConfig, error) {
 		Living:        living,
 		RecallTimeout: time.Duration(m.GetSuccession().GetWaitMs()) * time.Millisecond,
 		FirstTokenNs:  m.GetSuccession().GetFirstTokenNs(),
+		Substitutes:   m.GetSuccession().GetSubstitutes(),
 	}, nil
 }
 
@@ -332,6 +334,11 @@ func livingUnits(m *tagnetv1.Succession, view *core.Config) (living []core.Unit,
 				return nil, fmt.Errorf("%w: %q is said to live, and the view has no such unit", errUnknownUnit, name)
 			}
 			living = append(living, core.Unit{Role: core.Role(role), Index: i})
+		}
+	}
+	for name := range m.GetSubstitutes() {
+		if !slices.Contains(view.RUs, name) && !slices.Contains(view.BUs, name) {
+			return nil, fmt.Errorf("%w: %q is said to have a substitute, and the view has no such unit", errUnknownUnit, name)
 		}
 	}
 	if len(m.GetRus()) == 0 || len(m.GetBus()) == 0 {

@@ -71,6 +71,8 @@ type Succession struct {
 	RUs, BUs     []string      // nodes whose units live and take part
 	Wait         time.Duration // for them; those that have not attached by then count as lost
 	FirstTokenNs int64         // when the lost scheduler issued the first token, in ns since the Unix epoch; 0: not known
+
+	Substitutes map[string]string // the substitute of a member
 }
 
 // BeginSuccessor is BeginScheduler for the successor of a lost scheduler. It returns when the successor has rebuilt the
@@ -79,7 +81,7 @@ func BeginSuccessor(ctx context.Context, conn grpc.ClientConnInterface, scope Sc
 	of Succession) error {
 	m := newBeginRequest(scope, &c, 0)
 	m.Succession = &tagnetv1.Succession{Rus: of.RUs, Bus: of.BUs, WaitMs: uint32(of.Wait.Milliseconds()),
-		FirstTokenNs: of.FirstTokenNs}
+		FirstTokenNs: of.FirstTokenNs, Substitutes: of.Substitutes}
 	_, err := tagnetv1.NewTagNetClient(conn).Begin(ctx, m)
 	return clientError(scope.Name, err)
 }

@@ -29,7 +29,8 @@ type serverConfig struct {
 	// long it waits for them. Nil: the Server is the first scheduler of the view.
 	Living        []core.Unit
 	RecallTimeout time.Duration
-	FirstTokenNs  int64 // of a successor: as in core.Settings
+	FirstTokenNs  int64             // of a successor: as in core.Settings
+	Substitutes   map[string]string // of a successor: the substitutes of members
 	// Access says which callers the Server serves. Its zero value serves all.
 	Access Access
 }
@@ -109,6 +110,9 @@ func newServer(cfg serverConfig) (*Server, error) {
 	s.commands = func(m *tagnetv1.ControlRequest) (int, error) {
 		a := s.operate(m)
 		return a.Reissued, a.Err
+	}
+	for member, by := range cfg.Substitutes {
+		s.substitutes.set(member, by)
 	}
 	s.refusals.byRefusal = make(map[core.Refusal]uint64)
 	s.authorizer = newAuthorizer(cfg.Access, s.countRefused)

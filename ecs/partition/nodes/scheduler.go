@@ -301,11 +301,16 @@ func (r *scheduler) schedulerAnswers() bool {
 	}) == nil
 }
 
-// SchedulerNode is the node whose process runs the scheduler now; empty: this process does.
+// SchedulerNode is the node, or the member for which it substitutes, whose process runs the scheduler now; empty: this
+// process does.
 func (r *scheduler) SchedulerNode() string {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	return cmp.Or(r.tagnetName, r.set.opts.TagnetNode)
+	process := cmp.Or(r.tagnetName, r.set.opts.TagnetNode)
+	r.mu.Unlock()
+	if n, err := r.set.findProcess(process); err == nil {
+		return n.name
+	}
+	return process
 }
 
 // tagnetNode finds the node whose process runs the scheduler.

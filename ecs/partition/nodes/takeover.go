@@ -85,7 +85,7 @@ func (u *units) takeOver() (by string, err error) {
 // publishSuccessor tells the living nodes which of them has the successor. A node that does not answer counts as
 // missing there.
 func (u *units) publishSuccessor(ctx context.Context, host *member, living []*member) error {
-	to := &nodev1.Successor{Run: u.run.cfg.RunNumber, Name: host.name, Address: host.entry().GetGrpcAddress()}
+	to := &nodev1.Successor{Run: u.run.cfg.RunNumber, Name: host.process(), Address: host.entry().GetGrpcAddress()}
 	errs := requestEach(living, func(m *member) error {
 		_, err := m.client.Report(ctx, &nodev1.ReportRequest{Term: m.term, Successor: to})
 		if err != nil {
@@ -101,8 +101,14 @@ func (u *units) publishSuccessor(ctx context.Context, host *member, living []*me
 
 // succession is who lives, for the successor.
 func (r *Run) succession(living []*member) tagnet.Succession {
-	out := tagnet.Succession{Wait: recallTimeout, FirstTokenNs: r.LastStats().GetFirstTokenNs()}
+	out := tagnet.Succession{Wait: recallTimeout, FirstTokenNs: r.LastStats().GetFirstTokenNs(),
+		Substitutes: map[string]string{}}
 	excluded := r.InactiveBuilders()
+	for _, n := range r.nodes {
+		if by := n.entry().GetSubstitute(); by != "" {
+			out.Substitutes[n.name] = by
+		}
+	}
 	for _, n := range living {
 		if n.firstEntry.GetReadout() {
 			out.RUs = append(out.RUs, n.name)
@@ -118,7 +124,7 @@ func (r *Run) succession(living []*member) tagnet.Succession {
 func (r *Run) moveScheduler(host *member) {
 	former := r.current()
 	r.scheduler.mu.Lock()
-	r.tagnetName, r.tagnetAddress = host.name, host.entry().GetGrpcAddress()
+	r.tagnetName, r.tagnetAddress = host.process(), host.entry().GetGrpcAddress()
 	r.lastStats = tagcore.Stats{}
 	r.scheduler.mu.Unlock()
 	r.attachScheduler(host)

@@ -2153,7 +2153,9 @@ type Succession struct {
 	// Milliseconds to wait for them. Those that have not attached by then are lost.
 	WaitMs uint32 `protobuf:"varint,3,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
 	// Nanoseconds since the Unix epoch when the predecessor issued the first token; 0: not known.
-	FirstTokenNs  int64 `protobuf:"varint,4,opt,name=first_token_ns,json=firstTokenNs,proto3" json:"first_token_ns,omitempty"`
+	FirstTokenNs int64 `protobuf:"varint,4,opt,name=first_token_ns,json=firstTokenNs,proto3" json:"first_token_ns,omitempty"`
+	// Nodes that substitute for members, by the member's name: their certificates count.
+	Substitutes   map[string]string `protobuf:"bytes,5,rep,name=substitutes,proto3" json:"substitutes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2214,6 +2216,13 @@ func (x *Succession) GetFirstTokenNs() int64 {
 		return x.FirstTokenNs
 	}
 	return 0
+}
+
+func (x *Succession) GetSubstitutes() map[string]string {
+	if x != nil {
+		return x.Substitutes
+	}
+	return nil
 }
 
 // BeginResponse confirms that the scheduler exists.
@@ -2883,13 +2892,17 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x04push\x18\x14 \x01(\bR\x04push\x12=\n" +
 	"\n" +
 	"succession\x18\x15 \x01(\v2\x1d.ringlet.tagnet.v1.SuccessionR\n" +
-	"succession\"o\n" +
+	"succession\"\x81\x02\n" +
 	"\n" +
 	"Succession\x12\x10\n" +
 	"\x03rus\x18\x01 \x03(\tR\x03rus\x12\x10\n" +
 	"\x03bus\x18\x02 \x03(\tR\x03bus\x12\x17\n" +
 	"\await_ms\x18\x03 \x01(\rR\x06waitMs\x12$\n" +
-	"\x0efirst_token_ns\x18\x04 \x01(\x03R\ffirstTokenNs\"Y\n" +
+	"\x0efirst_token_ns\x18\x04 \x01(\x03R\ffirstTokenNs\x12P\n" +
+	"\vsubstitutes\x18\x05 \x03(\v2..ringlet.tagnet.v1.Succession.SubstitutesEntryR\vsubstitutes\x1a>\n" +
+	"\x10SubstitutesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Y\n" +
 	"\rBeginResponse\x12.\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x18.ringlet.tagnet.v1.StateR\x05state\x12\x18\n" +
 	"\aalready\x18\x02 \x01(\bR\aalready\"<\n" +
@@ -2970,7 +2983,7 @@ func file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_tagnet_v1_tagnet_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_ringlet_tagnet_v1_tagnet_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_ringlet_tagnet_v1_tagnet_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_ringlet_tagnet_v1_tagnet_proto_goTypes = []any{
 	(State)(0),                    // 0: ringlet.tagnet.v1.State
 	(Policy)(0),                   // 1: ringlet.tagnet.v1.Policy
@@ -3002,12 +3015,13 @@ var file_ringlet_tagnet_v1_tagnet_proto_goTypes = []any{
 	(*Rules)(nil),                 // 27: ringlet.tagnet.v1.Rules
 	(*UnitSet)(nil),               // 28: ringlet.tagnet.v1.UnitSet
 	nil,                           // 29: ringlet.tagnet.v1.RegistersResponse.RefusedEntry
-	(*RURegister)(nil),            // 30: ringlet.tagnet.v1.RURegister
-	(*BURegister)(nil),            // 31: ringlet.tagnet.v1.BURegister
-	(*GroupRegister)(nil),         // 32: ringlet.tagnet.v1.GroupRegister
-	(*Counters)(nil),              // 33: ringlet.tagnet.v1.Counters
-	(*Depth)(nil),                 // 34: ringlet.tagnet.v1.Depth
-	(*Cleared)(nil),               // 35: ringlet.tagnet.v1.Cleared
+	nil,                           // 30: ringlet.tagnet.v1.Succession.SubstitutesEntry
+	(*RURegister)(nil),            // 31: ringlet.tagnet.v1.RURegister
+	(*BURegister)(nil),            // 32: ringlet.tagnet.v1.BURegister
+	(*GroupRegister)(nil),         // 33: ringlet.tagnet.v1.GroupRegister
+	(*Counters)(nil),              // 34: ringlet.tagnet.v1.Counters
+	(*Depth)(nil),                 // 35: ringlet.tagnet.v1.Depth
+	(*Cleared)(nil),               // 36: ringlet.tagnet.v1.Cleared
 }
 var file_ringlet_tagnet_v1_tagnet_proto_depIdxs = []int32{
 	6,  // 0: ringlet.tagnet.v1.RUUpdate.scope:type_name -> ringlet.tagnet.v1.Scope
@@ -3025,18 +3039,18 @@ var file_ringlet_tagnet_v1_tagnet_proto_depIdxs = []int32{
 	6,  // 12: ringlet.tagnet.v1.RegistersRequest.scope:type_name -> ringlet.tagnet.v1.Scope
 	0,  // 13: ringlet.tagnet.v1.RegistersResponse.state:type_name -> ringlet.tagnet.v1.State
 	1,  // 14: ringlet.tagnet.v1.RegistersResponse.policy:type_name -> ringlet.tagnet.v1.Policy
-	30, // 15: ringlet.tagnet.v1.RegistersResponse.rus:type_name -> ringlet.tagnet.v1.RURegister
-	31, // 16: ringlet.tagnet.v1.RegistersResponse.bus:type_name -> ringlet.tagnet.v1.BURegister
-	32, // 17: ringlet.tagnet.v1.RegistersResponse.groups:type_name -> ringlet.tagnet.v1.GroupRegister
+	31, // 15: ringlet.tagnet.v1.RegistersResponse.rus:type_name -> ringlet.tagnet.v1.RURegister
+	32, // 16: ringlet.tagnet.v1.RegistersResponse.bus:type_name -> ringlet.tagnet.v1.BURegister
+	33, // 17: ringlet.tagnet.v1.RegistersResponse.groups:type_name -> ringlet.tagnet.v1.GroupRegister
 	27, // 18: ringlet.tagnet.v1.RegistersResponse.rules:type_name -> ringlet.tagnet.v1.Rules
-	33, // 19: ringlet.tagnet.v1.RegistersResponse.counters:type_name -> ringlet.tagnet.v1.Counters
+	34, // 19: ringlet.tagnet.v1.RegistersResponse.counters:type_name -> ringlet.tagnet.v1.Counters
 	29, // 20: ringlet.tagnet.v1.RegistersResponse.refused:type_name -> ringlet.tagnet.v1.RegistersResponse.RefusedEntry
-	34, // 21: ringlet.tagnet.v1.RegistersResponse.ready:type_name -> ringlet.tagnet.v1.Depth
-	34, // 22: ringlet.tagnet.v1.RegistersResponse.cycles:type_name -> ringlet.tagnet.v1.Depth
-	34, // 23: ringlet.tagnet.v1.RegistersResponse.window:type_name -> ringlet.tagnet.v1.Depth
-	34, // 24: ringlet.tagnet.v1.RegistersResponse.again:type_name -> ringlet.tagnet.v1.Depth
-	34, // 25: ringlet.tagnet.v1.RegistersResponse.tags:type_name -> ringlet.tagnet.v1.Depth
-	35, // 26: ringlet.tagnet.v1.RegistersResponse.cleared:type_name -> ringlet.tagnet.v1.Cleared
+	35, // 21: ringlet.tagnet.v1.RegistersResponse.ready:type_name -> ringlet.tagnet.v1.Depth
+	35, // 22: ringlet.tagnet.v1.RegistersResponse.cycles:type_name -> ringlet.tagnet.v1.Depth
+	35, // 23: ringlet.tagnet.v1.RegistersResponse.window:type_name -> ringlet.tagnet.v1.Depth
+	35, // 24: ringlet.tagnet.v1.RegistersResponse.again:type_name -> ringlet.tagnet.v1.Depth
+	35, // 25: ringlet.tagnet.v1.RegistersResponse.tags:type_name -> ringlet.tagnet.v1.Depth
+	36, // 26: ringlet.tagnet.v1.RegistersResponse.cleared:type_name -> ringlet.tagnet.v1.Cleared
 	6,  // 27: ringlet.tagnet.v1.ControlRequest.scope:type_name -> ringlet.tagnet.v1.Scope
 	3,  // 28: ringlet.tagnet.v1.ControlRequest.operation:type_name -> ringlet.tagnet.v1.ControlRequest.Operation
 	0,  // 29: ringlet.tagnet.v1.ControlResponse.state:type_name -> ringlet.tagnet.v1.State
@@ -3044,35 +3058,36 @@ var file_ringlet_tagnet_v1_tagnet_proto_depIdxs = []int32{
 	1,  // 31: ringlet.tagnet.v1.BeginRequest.policy:type_name -> ringlet.tagnet.v1.Policy
 	27, // 32: ringlet.tagnet.v1.BeginRequest.rules:type_name -> ringlet.tagnet.v1.Rules
 	20, // 33: ringlet.tagnet.v1.BeginRequest.succession:type_name -> ringlet.tagnet.v1.Succession
-	0,  // 34: ringlet.tagnet.v1.BeginResponse.state:type_name -> ringlet.tagnet.v1.State
-	6,  // 35: ringlet.tagnet.v1.EndRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	6,  // 36: ringlet.tagnet.v1.FollowRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	0,  // 37: ringlet.tagnet.v1.Notice.state:type_name -> ringlet.tagnet.v1.State
-	26, // 38: ringlet.tagnet.v1.Notice.incident:type_name -> ringlet.tagnet.v1.Incident
-	4,  // 39: ringlet.tagnet.v1.Incident.role:type_name -> ringlet.tagnet.v1.Incident.Role
-	5,  // 40: ringlet.tagnet.v1.Incident.kind:type_name -> ringlet.tagnet.v1.Incident.Kind
-	1,  // 41: ringlet.tagnet.v1.Rules.busy_group:type_name -> ringlet.tagnet.v1.Policy
-	28, // 42: ringlet.tagnet.v1.Rules.groups:type_name -> ringlet.tagnet.v1.UnitSet
-	28, // 43: ringlet.tagnet.v1.Rules.partitions:type_name -> ringlet.tagnet.v1.UnitSet
-	8,  // 44: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
-	14, // 45: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
-	15, // 46: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
-	17, // 47: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
-	19, // 48: ringlet.tagnet.v1.TagNet.Begin:input_type -> ringlet.tagnet.v1.BeginRequest
-	22, // 49: ringlet.tagnet.v1.TagNet.End:input_type -> ringlet.tagnet.v1.EndRequest
-	24, // 50: ringlet.tagnet.v1.TagNet.Follow:input_type -> ringlet.tagnet.v1.FollowRequest
-	12, // 51: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.Notices
-	12, // 52: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.Notices
-	16, // 53: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
-	18, // 54: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
-	21, // 55: ringlet.tagnet.v1.TagNet.Begin:output_type -> ringlet.tagnet.v1.BeginResponse
-	23, // 56: ringlet.tagnet.v1.TagNet.End:output_type -> ringlet.tagnet.v1.EndResponse
-	25, // 57: ringlet.tagnet.v1.TagNet.Follow:output_type -> ringlet.tagnet.v1.Notice
-	51, // [51:58] is the sub-list for method output_type
-	44, // [44:51] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	30, // 34: ringlet.tagnet.v1.Succession.substitutes:type_name -> ringlet.tagnet.v1.Succession.SubstitutesEntry
+	0,  // 35: ringlet.tagnet.v1.BeginResponse.state:type_name -> ringlet.tagnet.v1.State
+	6,  // 36: ringlet.tagnet.v1.EndRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	6,  // 37: ringlet.tagnet.v1.FollowRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	0,  // 38: ringlet.tagnet.v1.Notice.state:type_name -> ringlet.tagnet.v1.State
+	26, // 39: ringlet.tagnet.v1.Notice.incident:type_name -> ringlet.tagnet.v1.Incident
+	4,  // 40: ringlet.tagnet.v1.Incident.role:type_name -> ringlet.tagnet.v1.Incident.Role
+	5,  // 41: ringlet.tagnet.v1.Incident.kind:type_name -> ringlet.tagnet.v1.Incident.Kind
+	1,  // 42: ringlet.tagnet.v1.Rules.busy_group:type_name -> ringlet.tagnet.v1.Policy
+	28, // 43: ringlet.tagnet.v1.Rules.groups:type_name -> ringlet.tagnet.v1.UnitSet
+	28, // 44: ringlet.tagnet.v1.Rules.partitions:type_name -> ringlet.tagnet.v1.UnitSet
+	8,  // 45: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
+	14, // 46: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
+	15, // 47: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
+	17, // 48: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
+	19, // 49: ringlet.tagnet.v1.TagNet.Begin:input_type -> ringlet.tagnet.v1.BeginRequest
+	22, // 50: ringlet.tagnet.v1.TagNet.End:input_type -> ringlet.tagnet.v1.EndRequest
+	24, // 51: ringlet.tagnet.v1.TagNet.Follow:input_type -> ringlet.tagnet.v1.FollowRequest
+	12, // 52: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.Notices
+	12, // 53: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.Notices
+	16, // 54: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
+	18, // 55: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
+	21, // 56: ringlet.tagnet.v1.TagNet.Begin:output_type -> ringlet.tagnet.v1.BeginResponse
+	23, // 57: ringlet.tagnet.v1.TagNet.End:output_type -> ringlet.tagnet.v1.EndResponse
+	25, // 58: ringlet.tagnet.v1.TagNet.Follow:output_type -> ringlet.tagnet.v1.Notice
+	52, // [52:59] is the sub-list for method output_type
+	45, // [45:52] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_tagnet_v1_tagnet_proto_init() }
@@ -3090,7 +3105,7 @@ func file_ringlet_tagnet_v1_tagnet_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_tagnet_v1_tagnet_proto_rawDesc), len(file_ringlet_tagnet_v1_tagnet_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
