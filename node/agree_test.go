@@ -344,6 +344,8 @@ func (c scheduler) ReportReach(tagcore.Reach) error { return nil }
 
 func (c scheduler) ReportStop(uint64) error { return nil }
 
+func (c scheduler) ReportCleared(uint64) error { return nil }
+
 func (c scheduler) ConfirmExclusion(exclusion uint64) error {
 	c.sys.mu.Lock()
 	defer c.sys.mu.Unlock()

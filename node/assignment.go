@@ -124,7 +124,7 @@ func (a *assignment) linkedRanks() (ranks []int) {
 // holds tolerate one loss. The control judges how many are lost in all, since it sees every node.
 func (a *assignment) isExpendable(rank int) bool {
 	m := a.view.GetMembers()[rank]
-	readout, builder := a.cfg.LossPoliciesInRun()
+	readout, builder := a.cfg.LossPolicies()
 	if a.hasDecisionUnitOnly(rank) {
 		return true
 	}

@@ -143,7 +143,7 @@ func (n *orphanage) exclude() {
 	if core.State(reg.GetState()) == core.Drained {
 		return // its units have detached because the view is drained
 	}
-	readout, _ := s.cfg.LossPoliciesInRun()
+	readout, _ := s.cfg.LossPolicies()
 	_, builder := s.cfg.LossPolicies()
 	for _, name := range lostUnits(reg.GetRus(), readout, func(ru int) bool { return s.isExpendable(s.ruRanks[ru]) }) {
 		n.log.Warn("a readout unit is lost, and the run tolerates it: its parts are missing", "readout", name)

@@ -185,21 +185,24 @@ func (c *readout) unitConfig(src source.Source, client *tagnet.RUClient, bar *ba
 	return cfg
 }
 
-// tagForwarder passes tags on to the next readout unit, and from the last one back to the scheduler. One goroutine at a
-// time calls it. It is nil in disciplines without tags.
-func (c *readout) tagForwarder(sched *tagnet.RUClient) func(*tagcore.Tag) error {
+// tagForwarder passes tags on to the next readout unit, or back to the scheduler. One goroutine at a time calls it. A
+// tag for a unit that is lost starts again. It is nil in disciplines without tags.
+func (c *readout) tagForwarder(sched *tagnet.RUClient) func(next int, t *tagcore.Tag) error {
 	if !c.cfg.DisciplineKind().Tags {
 		return nil
 	}
-	next := c.ru + 1
-	if next == c.cfg.RUs {
-		return sched.ReturnTag
-	}
 	var words [tagcore.MaxTagWords]uint64
 	var message []byte
-	return func(t *tagcore.Tag) error {
+	return func(next int, t *tagcore.Tag) error {
+		if next < 0 {
+			return sched.ReturnTag(t)
+		}
 		message = placing.AppendTag(message[:0], t.AppendWords(words[:0]))
-		return c.endpoint.Signal(c.ruRanks[next], message)
+		err := c.endpoint.Signal(c.ruRanks[next], message)
+		if err != nil && c.isExpendableReadout(c.ruRanks[next]) {
+			return nil
+		}
+		return err
 	}
 }
 

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"strings"
 	"testing"
 
 	"ringlet/node/cluster"
@@ -17,9 +16,6 @@ import (
 func TestReadoutLost(t *testing.T) {
 	t.Parallel()
 	for name, change := range cases.Select(t, disciplines) {
-		if strings.HasPrefix(name, "tagring") {
-			continue // tags pass through every readout unit
-		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			victim := len(name) % 3

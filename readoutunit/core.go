@@ -33,6 +33,8 @@ type Core struct {
 	bursts     *burstPool
 	rejections *Rejections
 	pacer      roundPacer
+	absences   uint64 // changes of members so far
+	clearing   bool   // the tag ring has changed, and the unit is to report when no write is under way
 	members    []int  // readout units that take part, as far as this unit knows
 	released   uint64 // MEPs below have their outcome, or were put aside
 	announcing bool   // the dispatcher announces tokens, and so reads their parts
@@ -88,6 +90,7 @@ type phase struct {
 type Input struct {
 	Kind      InputKind
 	BU        int // index; a number below 0 is no builder unit
+	RU        int // index
 	Tokens    *tagnet.Tokens
 	Grant     placing.Grant
 	PreGrants *placing.PreGrants
@@ -114,7 +117,7 @@ const (
 	Announced                        // the dispatcher has announced the last tokens
 	GrantCame                        // BU, Grant
 	PreGrantsCame                    // BU, PreGrants
-	TagCame                          // Tag, from the preceding readout unit
+	TagCame                          // RU, Tag, from the preceding readout unit
 	MessageRefused                   // Err: a message of another unit cannot be decoded
 	EventsRejected                   // First, Events: events that builder units have rejected
 	WriteCompleted                   // BU, Cookie, Err, Now
@@ -155,7 +158,8 @@ const (
 	RelocateWrite                      // BU, Number: cookie, Move: new memory of each piece; then step WriteRelocated
 	ChangeMembers                      // Absence, Members: of the barrier from Absence.FirstCycle on
 	ReportTriggered                    // Number: MEPs below have tokens
-	ForwardTag                         // Tag: this unit has finished with it
+	ForwardTag                         // Tag: this unit has finished with it, Count: the next readout unit; −1: back
+	ReportCleared                      // Number: absences since which all tags are dropped and no write is under way
 	ReportStop                         // Number: the unit has assigned no MEP from it on, and waits for the end of the run
 	ConfirmExclusion                   // BU, Number: among all exclusions, Count: among those of the builder unit
 	Drained                            // no token to serve and no write without outcome are left
@@ -221,7 +225,7 @@ func (c *Core) Step(in *Input, out []Action) []Action {
 		c.refuse(c.transfers.applyPreGrants(in.BU, in.PreGrants))
 	case TagCame:
 		c.tag = in.Tag // a pointer to in.Tag would move the whole input to the heap
-		c.refuse(c.addTag(&c.tag))
+		c.refuse(c.addPassedTag(in.RU))
 	case MessageRefused:
 		c.refuse(in.Err)
 	case EventsRejected:
@@ -248,6 +252,10 @@ func (c *Core) Step(in *Input, out []Action) []Action {
 		c.finishEpochs(in)
 	}
 	c.forwardTags()
+	if c.clearing && c.transfers.sentCount == 0 {
+		c.clearing = false
+		c.do(Action{Kind: ReportCleared, Number: c.absences})
+	}
 	if c.phasesLeft && !c.drained && c.isIdle() {
 		c.drained = true
 		c.do(Action{Kind: Drained})
@@ -370,20 +378,38 @@ func (c *Core) addTag(t *core.Tag) error {
 	return c.tags.AddTag(t)
 }
 
+// addPassedTag passes the tag of another readout unit to the order.
+func (c *Core) addPassedTag(from int) error {
+	at, _ := slices.BinarySearch(c.members, c.cfg.RU)
+	if c.tags != nil && c.tag.Generation == uint16(c.absences) && (at == 0 || c.members[at-1] != from) {
+		return fmt.Errorf("readout unit %d passed on a tag of MEP %d, and tags come only from the readout unit before "+
+			"this one", from, c.tag.MEP)
+	}
+	return c.addTag(&c.tag)
+}
+
 // forwardTags returns the action ForwardTag for each tag that this unit has finished with.
 func (c *Core) forwardTags() {
 	if c.tags == nil {
 		return
 	}
 	c.forwarded = c.forwarded[:0]
+	next := -1
+	if at, ok := slices.BinarySearch(c.members, c.cfg.RU); at+1 < len(c.members) && ok {
+		next = c.members[at+1]
+	}
 	for t, ok := c.tags.NextForward(); ok; t, ok = c.tags.NextForward() {
 		c.forwarded = append(c.forwarded, t)
-		c.do(Action{Kind: ForwardTag, Tag: &c.forwarded[len(c.forwarded)-1]})
+		c.do(Action{Kind: ForwardTag, Count: next, Tag: &c.forwarded[len(c.forwarded)-1]})
 	}
 }
 
 // changeMembers applies that a readout unit has gone or rejoined. The cycles that it concerns come after it.
 func (c *Core) changeMembers(a *core.Absence) {
+	if c.absences++; c.tags != nil {
+		c.tags.ChangeRing(uint16(c.absences))
+		c.clearing = true
+	}
 	switch i, takesPart := slices.BinarySearch(c.members, int(a.RU)); {
 	case int(a.RU) >= c.cfg.RUs:
 		return

@@ -147,6 +147,8 @@ func (s *fakeScheduler) ReportReach(tagcore.Reach) error { return nil }
 
 func (s *fakeScheduler) ReportStop(uint64) error { return nil }
 
+func (s *fakeScheduler) ReportCleared(uint64) error { return nil }
+
 func (s *fakeScheduler) ConfirmExclusion(exclusion uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

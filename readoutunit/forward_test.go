@@ -22,7 +22,7 @@ type forwarded struct {
 	err  error
 }
 
-func (o *forwarded) add(t *core.Tag) error {
+func (o *forwarded) add(_ int, t *core.Tag) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.tags = append(o.tags, *t)
@@ -152,9 +152,11 @@ func TestTagNotPassedOn(t *testing.T) {
 
 // stopped is the only unit of a tag ring with three builder units, at ranks 5, 6 and 7, whose goroutines the test
 // plays.
-func stopped(t *testing.T, forward func(*core.Tag) error) *Unit {
+func stopped(t *testing.T, forward func(int, *core.Tag) error) *Unit {
 	u := New(Config{
 		CoreConfig: CoreConfig{
+			RU:        1,
+			RUs:       2,
 			Retention: newRetention(t, 1, 64, 1),
 			Streams:   1,
 			Transfers: openTagRing(0, 3, 2, true),

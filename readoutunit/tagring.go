@@ -27,6 +27,7 @@ type tagRing struct {
 	bypass bool
 	visits []int // all builder units, in the order of their indices
 
+	generation   uint16
 	heldTags     []heldTag // tags at this unit, in the order they came
 	nextToServe  int       // index of the first tag that waits to be served
 	outgoingTags []core.Tag
@@ -107,6 +108,12 @@ func (r *tagRing) Note(c Change, n uint64) error {
 
 // AddTag implements TagOrder.
 func (r *tagRing) AddTag(t *core.Tag) error {
+	switch newer := int16(t.Generation - r.generation); {
+	case newer < 0:
+		return nil
+	case newer > 0:
+		return &tagError{*t, r.builderOf(t), "it is of a ring that this unit does not know"}
+	}
 	if err := r.matchToken(t); err != nil {
 		return err
 	}
@@ -119,6 +126,13 @@ func (r *tagRing) AddTag(t *core.Tag) error {
 	r.bypassIfBusy(len(r.heldTags) - 1)
 	r.updateQueue()
 	return nil
+}
+
+// ChangeRing implements TagOrder.
+func (r *tagRing) ChangeRing(generation uint16) {
+	r.generation = generation
+	r.heldTags, r.nextToServe = r.heldTags[:0], 0
+	r.outgoingTags, r.forwarded = r.outgoingTags[:0], 0
 }
 
 func (r *tagRing) builderOf(t *core.Tag) int { return int(t.TokenPlace % uint64(r.t.placesPerCycle)) }
@@ -147,8 +161,8 @@ func (r *tagRing) bypassIfBusy(i int) bool {
 
 // matchToken checks a tag against its token; nil also if the token is over or still to come.
 func (r *tagRing) matchToken(t *core.Tag) error {
-	if !r.t.isKept(t.TokenPlace) {
-		return nil // the token is over, or has not come yet
+	if !r.t.isKept(t.TokenPlace) || t.MEP < r.t.firstMEP {
+		return nil // this unit has no part of the MEP, or the token is over, or has not come yet
 	}
 	if x := r.t.TransferAt(t.TokenPlace); x.Stage == stageEmpty || x.MEP != t.MEP || x.Slot != t.Slot ||
 		x.Attempt != t.Attempt {
@@ -164,7 +178,9 @@ func (r *tagRing) updateQueue() {
 	for _, h := range r.heldTags {
 		if !h.done && r.isTransferOver(&h.Tag) {
 			h.done = true
-			if r.t.isLost(r.builderOf(&h.Tag)) { // the scheduler may not know of the loss yet, and accepts only served tags
+			// The scheduler may not know of a loss yet, and accepts only served tags. A tag that starts again was served.
+			if bu := r.builderOf(&h.Tag); r.t.isLost(bu) || r.generation > 0 && !r.t.isWithdrawn(
+				h.TokenPlace/uint64(r.t.placesPerCycle), bu) {
 				h.Served.Add(r.ru)
 			}
 		}
@@ -184,7 +200,7 @@ func (r *tagRing) updateQueue() {
 
 // isTransferOver tells that a tag's transfer has ended without being served by that tag.
 func (r *tagRing) isTransferOver(t *core.Tag) bool {
-	return t.TokenPlace < r.t.firstPlace || r.t.isKept(t.TokenPlace) && r.t.TransferAt(t.TokenPlace).Stage >= stageOrphaned
+	return t.MEP < r.t.firstMEP || t.TokenPlace < r.t.firstPlace || r.t.isKept(t.TokenPlace) && r.t.TransferAt(t.TokenPlace).Stage >= stageOrphaned
 }
 
 func (r *tagRing) awaitsService(h *heldTag) bool {

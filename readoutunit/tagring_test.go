@@ -45,6 +45,7 @@ func TestRing(t *testing.T) {
 		w := newTagRingWorld(rt, cfg)
 		large := rapid.IntRange(0, rus).Draw(rt, "large")
 		w.size = largeNowAndThen(large, 3)
+		losses := rapid.IntRange(0, min(2, rus-1)).Draw(rt, "losses")
 		exclusions := rapid.IntRange(0, 3).Draw(rt, "exclusions")
 		w.read(meps, true)
 		for {
@@ -52,6 +53,13 @@ func TestRing(t *testing.T) {
 			if exclusions > 0 && rapid.IntRange(0, 15).Draw(rt, "exclude") == 0 && w.core.State() != core.Drained {
 				exclusions--
 				w.change(rapid.IntRange(0, bus-1).Draw(rt, "bu"))
+				continue
+			}
+			if losses > 0 && rapid.IntRange(0, 15).Draw(rt, "lose") == 0 && w.core.State() != core.Drained {
+				if ru := rapid.IntRange(0, rus-1).Draw(rt, "ru"); !w.gone[ru] {
+					losses--
+					w.lose(ru)
+				}
 				continue
 			}
 			if len(steps) == 0 {
@@ -107,11 +115,15 @@ func TestEveryInterleavingOfARing(t *testing.T) {
 		slots        int
 		meps         uint64
 		bypass, lose bool
+		gap          int // readout unit that may be lost; −1: none
 	}{
-		{"in order", 2, 3, false, false},
-		{"exclusion", 1, 2, false, true},
-		{"by-pass", 2, 3, true, false},
-	}[:cases.Count(3, 2)] {
+		{"in order", 2, 3, false, false, -1},
+		{"exclusion", 1, 2, false, true, -1},
+		{"without the first", 1, 2, false, false, 0},
+		{"without the last", 1, 2, false, false, 1},
+		{"by-pass", 2, 3, true, false, -1},
+		{"by-pass, without the first", 1, 2, true, false, 0},
+	}[:cases.Count(6, 4)] {
 		t.Run(tc.name, func(t *testing.T) {
 			cfg := core.Config{
 				RUs:           unitNames("ru", 2),
@@ -126,13 +138,13 @@ func TestEveryInterleavingOfARing(t *testing.T) {
 				w.size = largeNowAndThen(0, 2)
 				w.read(tc.meps, true)
 				return w
-			}, tc.meps, tc.lose, tc.bypass)
+			}, tc.meps, tc.lose, tc.gap, tc.bypass && tc.gap < 0)
 		})
 	}
 }
 
 // exploreTagRing replays every way to a state that has not been seen, since a core cannot be copied from here.
-func exploreTagRing(t *testing.T, begin func() *tagRingWorld, meps uint64, lose, bypass bool) {
+func exploreTagRing(t *testing.T, begin func() *tagRingWorld, meps uint64, lose bool, gap int, bypass bool) {
 	seen := map[string]bool{}
 	todo := [][]int{nil}
 	ends, again := 0, uint64(0)
@@ -141,14 +153,14 @@ func exploreTagRing(t *testing.T, begin func() *tagRingWorld, meps uint64, lose,
 		todo = todo[:len(todo)-1]
 		w := begin()
 		for _, i := range path {
-			w.options(lose)[i]()
+			w.options(lose, gap)[i]()
 		}
 		k := w.key()
 		if seen[k] {
 			continue
 		}
 		seen[k] = true
-		n := len(w.options(lose))
+		n := len(w.options(lose, gap))
 		if len(w.steps()) == 0 {
 			ends++
 			w.checkOver(meps)
@@ -166,10 +178,13 @@ func exploreTagRing(t *testing.T, begin func() *tagRingWorld, meps uint64, lose,
 }
 
 // options are the steps, and where a builder unit may be lost, that.
-func (w *tagRingWorld) options(lose bool) []func() {
+func (w *tagRingWorld) options(lose bool, gap int) []func() {
 	out := w.steps()
 	if lose && !w.lost[1] && w.core.State() != core.Drained {
 		out = append(out, func() { w.exclude(1) })
+	}
+	if gap >= 0 && !w.gone[gap] && w.core.State() != core.Drained {
+		out = append(out, func() { w.lose(gap) })
 	}
 	return out
 }

@@ -22,18 +22,24 @@ type tagRingWorld struct {
 	batch tagcore.Batch
 	tags  []tagcore.Tag
 
-	tokens   [][]tagnet.Tokens // to each readout unit
-	passing  [][]tagcore.Tag   // to each readout unit from the one before, and behind the last to the scheduler
-	grants   []grantTo
-	writes   []ringWrite
-	meps     map[uint64]*building // by place
-	complete []uint64             // places whose feedback is on its way
-	reported []int                // exclusions that each readout unit has
-	running  map[int]uint64       // by group: place of the tag under way
-	history  []string             // what was reported to the scheduler, in order
-	lost     []bool               // builder units
-	fresh    []uint64             // places issued since somebody looked
-	voided   map[uint64]bool      // places of tokens that were withdrawn
+	tokens    [][]tagnet.Tokens // to each readout unit
+	passing   [][]tagcore.Tag   // to each readout unit from the one before, and behind the last to the scheduler
+	grants    []grantTo
+	writes    []ringWrite
+	meps      map[uint64]*building // by place
+	complete  []uint64             // places whose feedback is on its way
+	reported  []int                // exclusions that each readout unit has
+	running   map[int]tagcore.Tag  // by group: the tag under way, as it set out
+	history   []string             // what was reported to the scheduler, in order
+	lost      []bool               // builder units
+	gone      []bool               // readout units
+	absences  []int                // readout unit of each, in order
+	published []int                // absences that were sent to each readout unit
+	known     []int                // absences that each readout unit knows
+	clearing  []bool               // by readout unit: it is to report when no write is under way
+	cleared   [][2]int             // on the way to the scheduler: readout unit, absences
+	fresh     []uint64             // places issued since somebody looked
+	voided    map[uint64]bool      // places of tokens that were withdrawn
 }
 
 // failer is a test, of testing or of rapid.
@@ -58,6 +64,7 @@ type ringWrite struct {
 type building struct {
 	tagcore.Token
 	announced, placed map[int]bool
+	granted, whole    bool
 }
 
 // newTagRingWorld makes a tag ring. Of the configuration, what makes it one need not be given.
@@ -70,16 +77,20 @@ func newTagRingWorld(t failer, cfg tagcore.Config) *tagRingWorld {
 	core.Start()
 	n := len(cfg.RUs)
 	w := &tagRingWorld{
-		t:        t,
-		cfg:      cfg,
-		core:     core,
-		tokens:   make([][]tagnet.Tokens, n),
-		passing:  make([][]tagcore.Tag, n+1),
-		meps:     map[uint64]*building{},
-		reported: make([]int, n),
-		running:  map[int]uint64{},
-		lost:     make([]bool, len(cfg.BUs)),
-		voided:   map[uint64]bool{},
+		t:         t,
+		cfg:       cfg,
+		core:      core,
+		tokens:    make([][]tagnet.Tokens, n),
+		passing:   make([][]tagcore.Tag, n+1),
+		meps:      map[uint64]*building{},
+		reported:  make([]int, n),
+		running:   map[int]tagcore.Tag{},
+		gone:      make([]bool, n),
+		published: make([]int, n),
+		known:     make([]int, n),
+		clearing:  make([]bool, n),
+		lost:      make([]bool, len(cfg.BUs)),
+		voided:    map[uint64]bool{},
 	}
 	for ru := range n {
 		w.rus = append(w.rus, openTagRing(ru, len(cfg.BUs), cfg.Slots, cfg.BypassBusyRUs))
@@ -124,11 +135,11 @@ func (w *tagRingWorld) issue() {
 	w.tags = w.core.LaunchTags(w.tags[:0])
 	for _, t := range w.tags {
 		group := w.group(w.bu(t.TokenPlace))
-		if running, is := w.running[group]; is && (t.Loop == 0 || running != t.TokenPlace) {
-			w.t.Fatalf("the tag of place %d sets out while the one of place %d is under way in group %d", t.TokenPlace, running,
-				group)
+		if x, is := w.running[group]; is && (x.TokenPlace != t.TokenPlace || t.Loop == 0 && x.Generation == t.Generation) {
+			w.t.Fatalf("the tag of place %d sets out while the one of place %d is under way in group %d", t.TokenPlace,
+				x.TokenPlace, group)
 		}
-		w.running[group] = t.TokenPlace
+		w.running[group] = t
 	}
 	for i := range w.batch.Len() {
 		for bu := range w.batch.PlacesPerCycle {
@@ -141,6 +152,9 @@ func (w *tagRingWorld) issue() {
 	}
 	withdrawn := w.core.Withdrawals()
 	for ru := range w.rus {
+		if w.gone[ru] {
+			continue
+		}
 		m := tagnet.Tokens{
 			Batch: tagcore.Batch{
 				FirstCycle:     w.batch.FirstCycle,
@@ -150,10 +164,14 @@ func (w *tagRingWorld) issue() {
 			},
 			Withdrawals: withdrawn[w.reported[ru]:],
 		}
-		if ru == 0 {
+		for _, gone := range w.absences[w.published[ru]:] {
+			m.Absences = append(m.Absences, tagcore.Absence{RU: uint16(gone)})
+		}
+		w.published[ru] = len(w.absences)
+		if ru == slices.Index(w.gone, false) {
 			m.Tags = slices.Clone(w.tags)
 		}
-		if m.Len() > 0 || len(m.Tags) > 0 || len(m.Withdrawals) > 0 {
+		if len(m.Absences) > 0 || m.Len() > 0 || len(m.Tags) > 0 || len(m.Withdrawals) > 0 {
 			w.tokens[ru] = append(w.tokens[ru], m)
 		}
 		w.reported[ru] = len(withdrawn)
@@ -169,6 +187,12 @@ func (w *tagRingWorld) deliverTokens(ru int) error {
 	for _, x := range m.Withdrawals {
 		r.Withdraw(x)
 	}
+	for range m.Absences {
+		w.known[ru]++
+		w.clearing[ru] = true
+		r.TagOrder().ChangeRing(uint16(w.known[ru]))
+	}
+	w.clear(ru)
 	for i := range m.Len() {
 		if err := r.AddCycle(&m.Batch, i); err != nil {
 			return err
@@ -192,10 +216,19 @@ func (w *tagRingWorld) deliverTokens(ru int) error {
 func (w *tagRingWorld) announce(ru int, place uint64) {
 	b := w.meps[place]
 	b.announced[ru] = true
-	if len(b.announced) < len(w.rus) || w.lost[b.BU] || w.voided[place] {
+	w.grant(place, b)
+}
+
+// grant grants windows for a MEP that all have announced.
+func (w *tagRingWorld) grant(place uint64, b *building) {
+	if b.granted || !w.holdsAll(b.announced) || w.lost[b.BU] || w.voided[place] {
 		return
 	}
+	b.granted = true
 	for to := range w.rus {
+		if w.gone[to] {
+			continue
+		}
 		w.grants = append(w.grants, grantTo{
 			ru:    to,
 			bu:    int(b.BU),
@@ -213,12 +246,15 @@ func (w *tagRingWorld) announce(ru int, place uint64) {
 
 // forward sends the tags that a readout unit is done with, and tells which.
 func (w *tagRingWorld) forward(ru int) (tags []tagcore.Tag) {
+	w.clear(ru)
 	for {
 		t, ok := w.rus[ru].TagOrder().NextForward()
 		if !ok {
 			return tags
 		}
-		w.passing[ru+1] = append(w.passing[ru+1], t)
+		if to := w.next(ru); to == len(w.rus) || !w.gone[to] {
+			w.passing[to] = append(w.passing[to], t)
+		}
 		tags = append(tags, t)
 	}
 }
@@ -265,9 +301,8 @@ func (w *tagRingWorld) done(i int) []tagcore.Tag {
 	if b.placed[x.ru] {
 		w.t.Fatalf("ru%d wrote MEP %d twice to bu%d", x.ru, b.MEP, b.BU)
 	}
-	if b.placed[x.ru] = true; len(b.placed) == len(w.rus) && !w.lost[b.BU] && !w.voided[x.place] {
-		w.complete = append(w.complete, x.place)
-	}
+	b.placed[x.ru] = true
+	w.finish(x.place)
 	return w.forward(x.ru)
 }
 
@@ -286,11 +321,15 @@ func (w *tagRingWorld) returnTag() (tagcore.Tag, error) {
 	t := w.passing[n][0]
 	w.passing[n] = w.passing[n][1:]
 	w.history = append(w.history, fmt.Sprintf("tag %d", t.TokenPlace))
-	before := w.core.Registers().GetCounters().GetTags().GetAgain()
-	if err := w.core.ReturnTag(n-1, &t); err != nil {
+	before := w.core.Registers().GetCounters().GetTags().GetReturned()
+	last := n - 1
+	for w.gone[last] {
+		last--
+	}
+	if err := w.core.ReturnTag(last, &t); err != nil {
 		return t, err
 	}
-	if w.core.Registers().GetCounters().GetTags().GetAgain() == before {
+	if w.core.Registers().GetCounters().GetTags().GetReturned() > before {
 		delete(w.running, w.group(w.bu(t.TokenPlace)))
 	}
 	w.issue()
@@ -341,7 +380,13 @@ func (w *tagRingWorld) include(bu int) {
 
 // steps is everything that can happen next.
 func (w *tagRingWorld) steps() (out []func()) {
+	for i := range w.cleared {
+		out = append(out, func() { w.takeCleared(i) })
+	}
 	for ru := range w.rus {
+		if w.gone[ru] {
+			continue
+		}
 		if len(w.tokens[ru]) > 0 {
 			out = append(out, func() { w.must(w.deliverTokens(ru)) })
 		}
@@ -381,7 +426,7 @@ func (w *tagRingWorld) must(err error) {
 func (w *tagRingWorld) checkOver(meps uint64) {
 	w.t.Helper()
 	reg := w.core.Registers()
-	c, n := reg.GetCounters(), len(w.rus)
+	c := reg.GetCounters()
 	if w.core.State() != tagcore.Drained || c.GetBuilt() != meps || c.GetIssued() != meps {
 		w.t.Fatalf("stuck: %v\n%s", reg, w.key())
 	}
@@ -390,12 +435,15 @@ func (w *tagRingWorld) checkOver(meps uint64) {
 		w.t.Fatalf("tags do not add up: %v", g)
 	}
 	for ru, r := range w.rus {
+		if w.gone[ru] {
+			continue
+		}
 		if action, _ := r.Next(); action != WaitToken || r.OpenTransfers() != 0 || len(r.order.(*tagRing).heldTags) > 0 {
 			w.t.Fatalf("ru%d %v, %d transfers open, %d tags", ru, action, r.OpenTransfers(), len(r.order.(*tagRing).heldTags))
 		}
 	}
 	for place, b := range w.meps {
-		if !w.voided[place] && len(b.placed) != n {
+		if !w.voided[place] && (!b.whole || !w.holdsAll(b.placed)) {
 			w.t.Fatalf("MEP %d was built of %d parts", b.MEP, len(b.placed))
 		}
 	}
@@ -420,6 +468,6 @@ func (w *tagRingWorld) key() string {
 	if w.cfg.Slots == 1 {
 		slices.Sort(history) // of one slot, it does not matter which came free first
 	}
-	fmt.Fprintln(&b, grants, writes, w.complete, history)
+	fmt.Fprintln(&b, grants, writes, w.complete, history, w.gone, w.known, w.clearing, w.cleared, w.passing[len(w.rus)])
 	return b.String()
 }

@@ -720,6 +720,9 @@ type TagOrder interface {
 	AddTag(t *core.Tag) error
 	// NextForward is the next tag that this unit has finished with, for the caller to pass on; each is returned once.
 	NextForward() (core.Tag, bool)
+	// ChangeRing drops all tags: readout units have gone or rejoined, and the tags start again in that generation of the
+	// ring. Tags of an earlier one that still come are dropped.
+	ChangeRing(generation uint16)
 	// BypassedTags is how many tags were passed on unserved because the unit was busy.
 	BypassedTags() uint64
 }

@@ -56,6 +56,9 @@ type Scheduler interface {
 	// ReportStop reports that the unit has assigned no MEP from mep on, and that it must be told the end of the run. It
 	// does not wait.
 	ReportStop(mep uint64) error
+	// ReportCleared reports that all tags are dropped, and no write is under way, since the first count absences of
+	// readout units. It does not wait.
+	ReportCleared(count uint64) error
 	// Next waits for tokens; io.EOF: none will follow.
 	Next(ctx context.Context) (tagnet.Tokens, error)
 	// ConfirmExclusion reports that nothing of an exclusion is under way here any more, by its place among all in
@@ -76,10 +79,10 @@ type Config struct {
 	Network              Network
 	Scheduler            Scheduler
 	Barrier              *barrier.Barrier
-	// ForwardTag passes a tag on to the next readout unit of the tag ring, and from the last one back to the scheduler;
+	// ForwardTag passes a tag on to the next readout unit of the tag ring, or if next is −1 back to the scheduler;
 	// io.EOF: the scheduler wants no more tags. It is called by one goroutine at a time, and must not wait. Nil in other
 	// disciplines.
-	ForwardTag func(t *tagcore.Tag) error
+	ForwardTag func(next int, t *tagcore.Tag) error
 	// OnTriggered is called when MEPs below that number have tokens, so that their events are triggered. It must not wait.
 	// Nil: ignored.
 	OnTriggered func(below uint64)
@@ -202,10 +205,12 @@ func (u *Unit) step(in *Input, out []Action) (rest []Action, err error) {
 				u.cfg.OnTriggered(a.Number)
 			}
 		case ForwardTag:
-			if wrong := u.forwardTag(a.Tag); wrong != nil {
+			if wrong := u.forwardTag(a.Count, a.Tag); wrong != nil {
 				err = wrong
 				u.failLocked(err)
 			}
+		case ReportCleared:
+			_ = u.cfg.Scheduler.ReportCleared(a.Number) // as above
 		case ReportStop:
 			_ = u.cfg.Scheduler.ReportStop(a.Number) // the owner of the stream learns of an error
 		case ConfirmExclusion:
@@ -244,8 +249,8 @@ func (u *Unit) confirmExclusion(a *Action) {
 }
 
 // forwardTag passes on a tag. io.EOF is no failure: the run was abandoned.
-func (u *Unit) forwardTag(t *tagcore.Tag) error {
-	if err := u.cfg.ForwardTag(t); err != nil && !errors.Is(err, io.EOF) {
+func (u *Unit) forwardTag(next int, t *tagcore.Tag) error {
+	if err := u.cfg.ForwardTag(next, t); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("passing on the tag of MEP %d: %w", t.MEP, err)
 	}
 	return nil
@@ -293,12 +298,8 @@ func (u *Unit) HandleTag(ru int, payload []byte) error {
 	words, err := placing.ParseTag(&buf, payload)
 	if err == nil {
 		t, rest, ok := tagcore.ParseTag(words)
-		switch in.Tag = t; {
-		case !ok || len(rest) > 0:
+		if in.RU, in.Tag = ru, t; !ok || len(rest) > 0 {
 			err = fmt.Errorf("%w: %d words that are no tag", placing.ErrBadMessage, len(words))
-		case ru != u.cfg.RU-1:
-			err = fmt.Errorf("readout unit %d passed on a tag of MEP %d, and tags come only from the readout unit before "+
-				"this one", ru, t.MEP)
 		}
 	}
 	return u.notifyParsed(&in, err)

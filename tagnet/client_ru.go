@@ -61,6 +61,7 @@ type RUClient struct {
 		update              core.Update
 		reach               *core.Reach // replaced, never changed
 		stop                *uint64     // set once
+		cleared             uint64      // absences
 		returned            outbox[core.Tag]
 		confirmedExclusions []uint64 // few, so all are sent on each stream
 		confirmedSent       int      // how many were sent on the present stream
@@ -134,6 +135,16 @@ func (c *RUClient) ReportStop(mep uint64) error {
 	return c.Err()
 }
 
+// ReportCleared reports that the unit has dropped all tags, and has no write under way, since the first count absences of
+// readout units; otherwise it is like Update.
+func (c *RUClient) ReportCleared(count uint64) error {
+	c.latest.mu.Lock()
+	c.latest.cleared = count
+	c.latest.mu.Unlock()
+	notify(c.wake)
+	return c.Err()
+}
+
 // ReturnTag returns a tag that has come round the ring to the scheduler. The client sends tags in the order of the
 // calls; each counts once. ReturnTag does not block. The error is that of Update.
 func (c *RUClient) ReturnTag(t *core.Tag) error {
@@ -186,13 +197,14 @@ func (c *RUClient) openingMessage(scope *tagnetv1.Scope) *tagnetv1.RUUpdate {
 	l.returned.rewind()
 	l.confirmedSent = 0
 	m := &tagnetv1.RUUpdate{
-		Scope:  scope,
-		Read:   l.update.ReadBelow,
-		Events: l.update.Events,
-		End:    l.update.InputEnded,
-		Reach:  reachMessage(l.reach),
-		Stop:   l.stop,
-		Had:    c.position(),
+		Scope:   scope,
+		Read:    l.update.ReadBelow,
+		Events:  l.update.Events,
+		End:     l.update.InputEnded,
+		Reach:   reachMessage(l.reach),
+		Stop:    l.stop,
+		Cleared: l.cleared,
+		Had:     c.position(),
 	}
 	if c.recalls {
 		c.known.NextCycle = c.nextCycle
@@ -217,11 +229,12 @@ func (c *RUClient) updateMessage() *tagnetv1.RUUpdate {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := &tagnetv1.RUUpdate{
-		Read:   l.update.ReadBelow,
-		Events: l.update.Events,
-		End:    l.update.InputEnded,
-		Reach:  reachMessage(l.reach),
-		Stop:   l.stop,
+		Read:    l.update.ReadBelow,
+		Events:  l.update.Events,
+		End:     l.update.InputEnded,
+		Reach:   reachMessage(l.reach),
+		Stop:    l.stop,
+		Cleared: l.cleared,
 	}
 	var tags []core.Tag
 	m.ReturnedFirst, tags = l.returned.claim(nil, math.MaxInt)

@@ -134,6 +134,7 @@ func (l *noticeLog) follow(next uint64) (out []core.Notice, changed <-chan struc
 type reader struct {
 	log   *noticeLog
 	who   core.Audience
+	ru    int           // index of a readout unit
 	known []core.Notice // the snapshot, as far as it has not been sent
 	next  uint64        // sequence number of the next notice
 
@@ -228,7 +229,7 @@ func (r *reader) forReadout(news []core.Notice) *tagnetv1.Notices {
 		for _, c := range v.Cuts {
 			m.Cuts = append(m.Cuts, c.FirstEvent, uint64(c.Events))
 		}
-		if r.who&core.ForFirstRU != 0 {
+		if v.FirstRU == r.ru {
 			for i := range v.Tags {
 				m.Tags = v.Tags[i].AppendWords(m.Tags)
 			}

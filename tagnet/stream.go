@@ -116,6 +116,7 @@ func (s *Server) decodeUpdate(st *stream, m *tagnetv1.RUUpdate) (core.Input, err
 		Update:        core.Update{ReadBelow: m.GetRead(), Events: m.GetEvents(), InputEnded: m.GetEnd()},
 		Reach:         decodeReach(m.GetReach()),
 		Stop:          m.Stop,
+		Cleared:       m.GetCleared(),
 		Returned:      returned,
 		ReturnedFirst: m.GetReturnedFirst(),
 		Confirmed:     m.GetSettled(),
@@ -212,7 +213,7 @@ func (s *Server) attach(ctx context.Context, role core.Role, sc *tagnetv1.Scope,
 // admit sets what the stream sends first.
 func (st *stream) admit(log *noticeLog, a core.Answer) {
 	st.taken.Store(a.Taken)
-	st.reader = &reader{log: log, who: st.audience, known: a.Known, next: a.Next}
+	st.reader = &reader{log: log, who: st.audience, ru: st.unit.Index, known: a.Known, next: a.Next}
 	close(st.admitted)
 }
 

@@ -29,7 +29,7 @@ func TestFaultRows(t *testing.T) {
 			t.Fatalf("%v: %v", r, err)
 		}
 		rus, bus := len(c.readoutVictims()), len(c.builderVictims())
-		readout, builder := cfg.LossPoliciesInRun()
+		readout, builder := cfg.LossPolicies()
 		inRing := strings.HasPrefix(r.Discipline, "tagring") // the loss of a readout unit ends such a run
 		if !readout.Tolerates(cfg.RUs-rus) && !inRing || !builder.Tolerates(cfg.BUs-bus) {
 			t.Errorf("%v: the policies do not tolerate it", r)

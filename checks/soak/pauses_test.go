@@ -34,7 +34,7 @@ func TestPauses(t *testing.T) {
 		}
 		f := r.Faults[0]
 		kinds[f.Kind]++
-		readout, builder := cfg.LossPoliciesInRun()
+		readout, builder := cfg.LossPolicies()
 		if len(r.Faults) > 1 || f.Duration < time.Second || f.Duration > longestPause || f.At+f.Duration >= r.Length ||
 			f.Node == "n0" || cfg.RUs+cfg.BUs != cfg.Nodes || !readout.Tolerates(cfg.RUs-1) || !builder.Tolerates(cfg.BUs-1) {
 			t.Errorf("seed %d, run %d: %+v", seed, r.Index, r)

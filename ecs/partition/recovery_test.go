@@ -16,7 +16,7 @@ import (
 func TestRecoversByItself(t *testing.T) {
 	t.Parallel()
 	h := newFarm(t, 4, func(c *config.Config) {
-		c.ReadoutLoss, c.BuilderLoss, c.Recovery, c.Discipline = "expendable", "expendable", "1 in 10m", "tagring"
+		c.ReadoutLoss, c.BuilderLoss, c.Recovery = "expendable", "essential", "1 in 10m"
 	})
 	h.mustCommand("load", "configure", "start")
 	h.awaitBuilt(0)

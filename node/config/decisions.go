@@ -64,7 +64,7 @@ func (c Operation) DecisionOutlets() []decision.OutletAddress {
 // the run tolerates the loss of no builder unit. With written, readout units also free parts that were fetched: no
 // output gets rejected MEPs.
 func (c Completed) FreesRejected() (frees, written bool) {
-	_, builders := c.LossPoliciesInRun()
+	_, builders := c.LossPolicies()
 	frees = c.DecisionNode != "" && c.DisciplineKind().Pull && c.RoI != "" && !builders.Tolerates(c.BUs-1)
 	return frees, frees && c.dropsRejected()
 }

@@ -95,17 +95,6 @@ func (c Config) LossPolicies() (readout, builder LossPolicy) {
 	return readout, builder
 }
 
-// LossPoliciesInRun returns the policies that hold while a run goes on; LossPolicies returns those by which the next
-// run begins. They differ if the discipline passes tags through every readout unit: then a run needs all readout units
-// to the end, whatever readout-loss allows. The configuration must be completed.
-func (c Config) LossPoliciesInRun() (readout, builder LossPolicy) {
-	readout, builder = c.LossPolicies()
-	if c.DisciplineKind().Tags {
-		readout.MinUnits = c.RUs
-	}
-	return readout, builder
-}
-
 // RecoveryLimit returns the bound of automatic recovery. The configuration must be completed.
 func (c Operation) RecoveryLimit() RecoveryBound {
 	r, _ := parseRecovery(c.Recovery)

@@ -315,6 +315,7 @@ type Report struct {
 	Stop          *uint64  // nil: not reported; see Allocator.applyStop
 	Returned      []Tag    // tags that have come round; the unit repeats them until they are acknowledged
 	ReturnedFirst uint64   // number of the first of them in the session, from 0
+	Cleared       uint64   // absences after which the unit has dropped all tags; 0: none
 	Confirmed     []uint64 // exclusions, numbered from 0, of which the unit has nothing under way any more
 }
 
@@ -339,6 +340,9 @@ func (in Report) step(c *Core) (a Answer) {
 	if errors.Is(err, EndMismatch) { // the update and the tags with it are valid; the run control decides what to do
 		c.report(u, UnitMisbehaved, err)
 		err = nil
+	}
+	if err == nil && in.Cleared > 0 {
+		err = c.alloc.ApplyCleared(in.Unit, in.Cleared)
 	}
 	if err == nil {
 		err = c.takeOnce(s, &in)

@@ -21,6 +21,8 @@ type ruState struct {
 	stopMEP    uint64 // with hasStopped
 	excluded   bool
 	exclusions uint64
+
+	clearedAbsences int // of a tag ring: see ApplyCleared
 }
 
 func newInputs(cfg Config) inputs {

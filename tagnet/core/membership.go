@@ -25,15 +25,11 @@ type Withdrawal struct {
 	BeforeCycle uint64 // number of the first cycle whose token for the unit would be valid again
 }
 
-// excludeRU goes on without readout unit ru: its watermark no longer counts, and builder units treat parts that have
-// not come from it as missing. When the last unit is excluded, the input has ended. A second exclusion does nothing. It
-// is refused with NotNow where the readout units form a tag ring.
-func (c *Allocator) excludeRU(ru int) error {
+// ExcludeRU goes on without readout unit ru: its watermark no longer counts, and builder units treat parts that have
+// not come from it as missing. When the last unit is excluded, the input has ended. A second exclusion does nothing.
+func (c *Allocator) ExcludeRU(ru int) error {
 	if ru < 0 || ru >= len(c.rus) {
 		return c.refuse(UnknownUnit, "scheduler", "exclusion of readout unit %d of %d", ru, len(c.rus))
-	}
-	if c.tagRing != nil {
-		return c.refuse(NotNow, c.cfg.RUs[ru], "cannot be excluded: tags pass through every readout unit of the ring")
 	}
 	s := &c.rus[ru]
 	if s.excluded {
@@ -57,6 +53,9 @@ func (c *Allocator) recordAbsence(ru int, rejoined bool) {
 		FirstCycle: c.nextCycle,
 		FirstMEP:   c.nextMEP,
 	})
+	if c.tagRing != nil {
+		c.tagRing.change(ru, rejoined, len(c.absences))
+	}
 }
 
 // includeRU takes an excluded readout unit in again. The unit has every MEP from the next new one on, and reports by
@@ -74,7 +73,7 @@ func (c *Allocator) includeRU(ru int) error {
 	if err := c.checkIncludeRU(); err != nil {
 		return err
 	}
-	s.excluded, s.hasStopped = false, false
+	s.excluded, s.hasStopped, s.clearedAbsences = false, false, 0
 	s.Update = Update{ReadBelow: c.nextMEP, Events: (c.nextMEP - c.cfg.FirstMEP) * uint64(c.cfg.Packing)}
 	if c.cutter != nil {
 		s.Update.Events = c.cutter.eventsBelow(c.nextMEP)

@@ -9,7 +9,7 @@ type Audience uint8
 // The audiences.
 const (
 	ForReadouts Audience = 1 << iota
-	ForFirstRU           // only the readout unit that launches tags
+	ForFirstRU           // only the readout unit that launches tags, while it is the one with index 0
 	ForBuilders
 	ForControl
 )
@@ -26,6 +26,7 @@ type Notice struct {
 	Cuts        []Cut        // events of further MEPs
 	Batch                    // cycles; without cycles, the number of the next one
 	Tags        []Tag        // tags that start, after their tokens
+	FirstRU     int          // with Tags: the readout unit that gets them
 	Incident    *UnitError   // nil: none
 
 	State         State
@@ -97,6 +98,9 @@ func (c *Core) publish(issued Batch, tags []Tag) {
 	c.idle, c.releasedSeen = idle, released
 	if len(tags) > 0 {
 		n.For |= ForFirstRU
+		if n.FirstRU = a.tagRing.first; n.FirstRU > 0 {
+			n.For |= ForReadouts
+		}
 	}
 	if n.State != c.mark.State {
 		n.For |= ForControl

@@ -252,7 +252,7 @@ func (m *model) includeBU(t *rapid.T) {
 func (m *model) excludeRU(t *rapid.T) {
 	ru := rapid.IntRange(0, 3*len(m.read)).Draw(t, "ru") // seldom
 	if ru < len(m.read) {
-		must(t, m.core.excludeRU(ru))
+		must(t, m.core.ExcludeRU(ru))
 		m.gone[ru] = true
 	}
 }

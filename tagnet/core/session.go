@@ -321,9 +321,9 @@ func (c *Core) includeBU(unit int) error {
 	return nil
 }
 
-// excludeRU goes on without a readout unit and ends its stream.
+// ExcludeRU goes on without a readout unit and ends its stream.
 func (c *Core) excludeRU(unit int) error {
-	err := c.alloc.excludeRU(unit)
+	err := c.alloc.ExcludeRU(unit)
 	if err == nil {
 		c.cutExcluded(Unit{Readout, unit})
 	}

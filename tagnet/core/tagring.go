@@ -25,7 +25,8 @@ type Tag struct {
 	MEP        uint64
 	Slot       uint32
 	Attempt    uint8
-	Loop       uint8 // how often it has come round before all had served it
+	Loop       uint8  // how often it has come round before all had served it
+	Generation uint16 // of the ring: how often it has changed, modulo 2^16; a tag of an earlier ring is dropped
 	Served     ServedRUs
 }
 
@@ -81,7 +82,7 @@ const (
 	tagHeaderWords   = 3
 	loopShift        = 32
 	servedWordsShift = 40
-	tagMask          = 1<<48 - 1
+	generationShift  = 48
 )
 
 // MaxTagWords is the most words that a tag takes.
@@ -90,8 +91,8 @@ const MaxTagWords = tagHeaderWords + len(ServedRUs{})
 // AppendWords appends the tag in its form on the wire.
 func (t *Tag) AppendWords(dst []uint64) []uint64 {
 	n := t.Served.wordCount()
-	dst = append(dst, t.TokenPlace, t.MEP, uint64(n)<<servedWordsShift|uint64(t.Loop)<<loopShift|uint64(PackSlot(t.Attempt,
-		t.Slot)))
+	dst = append(dst, t.TokenPlace, t.MEP, uint64(t.Generation)<<generationShift|uint64(n)<<servedWordsShift|
+		uint64(t.Loop)<<loopShift|uint64(PackSlot(t.Attempt, t.Slot)))
 	return append(dst, t.Served[:n]...)
 }
 
@@ -103,7 +104,7 @@ func ParseTag(words []uint64) (t Tag, rest []uint64, ok bool) {
 	}
 	w := words[2]
 	n := int(w >> servedWordsShift & 0xff)
-	if w > tagMask || n > len(t.Served) || tagHeaderWords+n > len(words) || n > 0 && words[tagHeaderWords+n-1] == 0 {
+	if n > len(t.Served) || tagHeaderWords+n > len(words) || n > 0 && words[tagHeaderWords+n-1] == 0 {
 		return t, nil, false
 	}
 	t = Tag{
@@ -112,6 +113,7 @@ func ParseTag(words []uint64) (t Tag, rest []uint64, ok bool) {
 		Slot:       uint32(w & slotMask),
 		Attempt:    uint8(w >> attemptShift),
 		Loop:       uint8(w >> loopShift),
+		Generation: uint16(w >> generationShift),
 	}
 	copy(t.Served[:], words[tagHeaderWords:tagHeaderWords+n])
 	return t, words[tagHeaderWords+n:], true
@@ -126,10 +128,14 @@ func ParseTag(words []uint64) (t Tag, rest []uint64, ok bool) {
 //
 // A group of builder units never has two tags under way, since it never has two running events (TagNet-farm §III.B.2).
 // So the group of a returned tag says which tag it must be.
+//
+// When a readout unit is lost or back, the tags on their way to it are lost. So the ring changes: each unit drops all
+// tags, and reports when no write of it is under way. When all have, the tags start again in a ring of the units that
+// there are, with a new generation; a unit that has sent passes its tag on. Meanwhile no tag starts.
 type tagRing struct {
 	// Immutable after newTagRing.
 
-	ruCount          int
+	ruCount          int // also those that are absent
 	placesPerCycle   int
 	bypassBusyRUs    bool
 	waitForBusyGroup bool     // a tag whose group is busy holds up the tags behind it
@@ -139,6 +145,10 @@ type tagRing struct {
 
 	// Owned by the Core's goroutine.
 
+	present         ServedRUs // the readout units of the ring
+	first, last     int       // of them; −1: there are none
+	generation      uint16
+	isChanging      bool          // no tag starts until all readout units have dropped those of the ring before
 	pendingTags     []pendingTag  // tokens whose tags have not been launched, in the order of issue
 	launchedByGroup []launchedTag // by group
 	checkFIFO       []uint16      // groups with a tag under way, in the order of launch
@@ -186,6 +196,10 @@ func newTagRing(cfg *Config, g *groups) *tagRing {
 			r.groupOf = append(r.groupOf, uint16(bu))
 		}
 	}
+	for ru := range cfg.RUs {
+		r.present.Add(ru)
+	}
+	r.last = len(cfg.RUs) - 1
 	r.maxInFlight = min(r.maxInFlight, len(r.launchedByGroup))
 	r.fifoDepth = newDepth(uint64(r.maxInFlight))
 	return r
@@ -204,6 +218,9 @@ func (r *tagRing) enqueue(cycle uint64, t Token) {
 
 // launch appends to out the tags that start now: those that go round again, then new ones in the order of their tokens.
 func (r *tagRing) launch(out []Tag) []Tag {
+	if r.isChanging {
+		return out
+	}
 	out = append(out, r.relaunch...)
 	r.relaunch = r.relaunch[:0]
 	kept := 0
@@ -224,6 +241,7 @@ func (r *tagRing) launch(out []Tag) []Tag {
 			MEP:        w.mep,
 			Slot:       w.slot,
 			Attempt:    w.attempt,
+			Generation: r.generation,
 		}, inFlight: true}
 		r.checkFIFO = append(r.checkFIFO, r.groupOf[w.bu])
 		r.groups.beginEvent(int(w.bu))
@@ -238,6 +256,9 @@ func (r *tagRing) launch(out []Tag) []Tag {
 // acceptReturn takes a tag that has come round. If the tag is not the one expected, it returns the reason and a
 // description and changes nothing.
 func (r *tagRing) acceptReturn(t *Tag, bus []string) (why Reason, what string) {
+	if r.isChanging || t.Generation != r.generation {
+		return 0, "" // it starts again
+	}
 	bu := int(t.TokenPlace % uint64(r.placesPerCycle))
 	group := r.groupOf[bu]
 	l := &r.launchedByGroup[group]
@@ -256,23 +277,71 @@ func (r *tagRing) acceptReturn(t *Tag, bus []string) (why Reason, what string) {
 		r.counters.Overtaken++
 	}
 	r.checkFIFO = slices.Delete(r.checkFIFO, at, at+1)
-	if served := t.Served.Len(); served < r.ruCount && !l.void {
+	if n := r.unserved(t); n > 0 && !l.void {
 		r.counters.Again++
-		r.counters.Unserved += uint64(r.ruCount - served)
+		r.counters.Unserved += uint64(n)
 		l.tag.Served = t.Served
 		l.tag.Loop++
 		r.checkFIFO = append(r.checkFIFO, group)
 		r.relaunch = append(r.relaunch, l.tag)
 		return 0, ""
 	}
+	r.countReturned(l)
+	r.fifoDepth.set(uint64(len(r.checkFIFO)))
+	return 0, ""
+}
+
+// unserved is how many readout units of the ring have not served a tag.
+func (r *tagRing) unserved(t *Tag) int {
+	n := 0
+	for i, w := range r.present {
+		n += bits.OnesCount64(w &^ t.Served[i])
+	}
+	return n
+}
+
+// countReturned notes that a tag has come back for good.
+func (r *tagRing) countReturned(l *launchedTag) {
 	r.retire(l)
 	r.counters.Returned++
-	r.counters.Loops[t.Loop]++
+	r.counters.Loops[l.tag.Loop]++
 	if l.void {
 		r.counters.Void++
 	}
-	r.fifoDepth.set(uint64(len(r.checkFIFO)))
-	return 0, ""
+}
+
+// change takes a readout unit out of the ring, or in again. generation counts the changes.
+func (r *tagRing) change(ru int, isBack bool, generation int) {
+	r.present[ru/64] &^= 1 << (ru % 64)
+	if isBack {
+		r.present.Add(ru)
+	}
+	r.first, r.last = -1, -1
+	for i := range r.ruCount {
+		if r.present.Contains(i) {
+			if r.last = i; r.first < 0 {
+				r.first = i
+			}
+		}
+	}
+	r.generation, r.isChanging, r.relaunch = uint16(generation), true, r.relaunch[:0]
+}
+
+// restart starts the tags under way again, in the order in which they set out, once no readout unit has any of them.
+func (r *tagRing) restart() {
+	r.isChanging = false
+	kept := r.checkFIFO[:0]
+	for _, group := range r.checkFIFO {
+		l := &r.launchedByGroup[group]
+		if l.void {
+			r.countReturned(l)
+			continue
+		}
+		l.tag.Loop, l.tag.Generation, l.tag.Served = 0, r.generation, ServedRUs{}
+		kept, r.relaunch = append(kept, group), append(r.relaunch, l.tag)
+	}
+	r.checkFIFO = kept
+	r.fifoDepth.set(uint64(len(kept)))
 }
 
 // retire notes that a tag is no longer under way.
@@ -284,7 +353,7 @@ func (r *tagRing) retire(l *launchedTag) {
 // checkTag compares a tag that has come round with the last one sent for its group, at index at of the check FIFO. It
 // returns the reason and the end of a sentence about the tag if they do not match.
 func (r *tagRing) checkTag(l *launchedTag, t *Tag, at int) (Reason, string) {
-	sent, served := &l.tag, t.Served.Len()
+	sent, unserved := &l.tag, r.unserved(t)
 	switch {
 	case !l.inFlight && sent.Attempt != 0 && sent.TokenPlace == t.TokenPlace:
 		return TagTwice, "has come round already"
@@ -297,8 +366,8 @@ func (r *tagRing) checkTag(l *launchedTag, t *Tag, at int) (Reason, string) {
 		return TagLoop, fmt.Sprintf("came round in loop %d, it was sent in loop %d", t.Loop, sent.Loop)
 	case !t.Served.allBelow(r.ruCount) || !t.Served.containsAll(&sent.Served):
 		return TagBadServed, "came round with a bit field that lost or invented readout units"
-	case served < r.ruCount && !l.void && (!r.bypassBusyRUs || t.Loop == MaxLoops):
-		return TagUnserved, fmt.Sprintf("came round, but %d of %d readout units have not sent", r.ruCount-served, r.ruCount)
+	case unserved > 0 && !l.void && (!r.bypassBusyRUs || t.Loop == MaxLoops):
+		return TagUnserved, fmt.Sprintf("came round, but %d of %d readout units have not sent", unserved, r.present.Len())
 	case !r.bypassBusyRUs && at > 0:
 		return TagOvertook, "came round before one that was sent earlier"
 	}
@@ -347,7 +416,7 @@ func (c *table) LaunchTags(out []Tag) []Tag {
 // ReturnTag takes a tag that has come round the ring from the last readout unit. It checks the tag in full against the
 // one that was sent. A tag that does not match is refused with an *inputError, counted, and changes nothing.
 func (c *table) ReturnTag(ru int, t *Tag) error {
-	if c.tagRing == nil || ru != len(c.cfg.RUs)-1 {
+	if c.tagRing == nil || t.Generation == c.tagRing.generation && ru != c.tagRing.last {
 		unit := "scheduler"
 		if ru >= 0 && ru < len(c.cfg.RUs) {
 			unit = c.cfg.RUs[ru]
@@ -356,6 +425,28 @@ func (c *table) ReturnTag(ru int, t *Tag) error {
 	}
 	if why, what := c.tagRing.acceptReturn(t, c.cfg.BUs); what != "" {
 		return c.refuse(why, c.cfg.RUs[ru], "%s", what)
+	}
+	return nil
+}
+
+// ApplyCleared notes that readout unit ru has dropped all tags, and has no write under way, since the first count
+// absences. When all units have, the tags of a ring that has changed start again.
+func (c *Allocator) ApplyCleared(ru int, count uint64) error {
+	switch {
+	case ru < 0 || ru >= len(c.rus):
+		return c.refuse(UnknownUnit, "scheduler", "a ring was cleared by readout unit %d of %d", ru, len(c.rus))
+	case c.tagRing == nil || count > uint64(len(c.absences)):
+		return c.refuse(BadConfirmation, c.cfg.RUs[ru], "has cleared the ring after %d absences of readout units, there "+
+			"were only %d", count, len(c.absences))
+	}
+	c.rus[ru].clearedAbsences = max(c.rus[ru].clearedAbsences, int(count))
+	for i := range c.rus {
+		if r := &c.rus[i]; !r.excluded && r.clearedAbsences < len(c.absences) {
+			return nil
+		}
+	}
+	if c.tagRing.isChanging {
+		c.tagRing.restart()
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func (p *player) membership(w []string) string {
 		n, err := p.core.ExcludeBU(p.number(w[1]), false)
 		return complaint(err) + fmt.Sprintf("%d to be issued again\n", n)
 	case w[0] == "exclude":
-		return complaint(p.core.excludeRU(p.number(w[1])))
+		return complaint(p.core.ExcludeRU(p.number(w[1])))
 	case w[0] == "include" && strings.HasPrefix(w[1], "ru"):
 		return complaint(p.core.includeRU(p.number(w[1])))
 	case w[0] == "absences":

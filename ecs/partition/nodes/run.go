@@ -48,7 +48,7 @@ func (c *NodeSet) NewRun(number uint32) *Run {
 	r.scheduler = &scheduler{set: c, log: r.log, cfg: &r.cfg, isEnding: r.isEnding}
 	r.units = &units{run: r}
 	c.faults.runNumber.Store(number)
-	readout, builder := r.cfg.LossPoliciesInRun()
+	readout, builder := r.cfg.LossPolicies()
 	c.faults.updateCore(func(core *fault.Core) {
 		core.SetView(viewUnits(c.View(), r.cfg.DecisionNode), c.opts.TagnetNode, readout, builder)
 		core.SetScheduler(c.opts.TagnetNode, r.checkSuccession() == nil)

@@ -34,7 +34,7 @@ func (r *reporter) noteUnreported(out *Report) {
 
 // toleratesUnreported says whether the loss policies tolerate the loss of these nodes in addition to earlier losses.
 func (r *reporter) toleratesUnreported(names []string) bool {
-	readout, builder := r.cfg.LossPoliciesInRun()
+	readout, builder := r.cfg.LossPolicies()
 	readouts, builders := 0, 0
 	for _, n := range r.nodes {
 		if slices.Contains(names, n.name) && !n.firstEntry.GetReadout() && !n.firstEntry.GetBuilder() ||

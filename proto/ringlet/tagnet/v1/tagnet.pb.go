@@ -588,7 +588,9 @@ type RUUpdate struct {
 	// with BeginRequest.push.
 	Stop *uint64 `protobuf:"fixed64,11,opt,name=stop,proto3,oneof" json:"stop,omitempty"`
 	// What the unit knows; in the first message to the successor of a lost scheduler.
-	Recall        *Recall `protobuf:"bytes,12,opt,name=recall,proto3" json:"recall,omitempty"`
+	Recall *Recall `protobuf:"bytes,12,opt,name=recall,proto3" json:"recall,omitempty"`
+	// In a tag ring: how many absences the unit has heard of, since which it has dropped all tags and has no write under way.
+	Cleared       uint64 `protobuf:"varint,13,opt,name=cleared,proto3" json:"cleared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -698,6 +700,13 @@ func (x *RUUpdate) GetRecall() *Recall {
 		return x.Recall
 	}
 	return nil
+}
+
+func (x *RUUpdate) GetCleared() uint64 {
+	if x != nil {
+		return x.Cleared
+	}
+	return 0
 }
 
 // Recall is what a unit knows of a lost scheduler, for its successor. Words are those of docs/format/tagnet.md.
@@ -2717,7 +2726,7 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x06holder\x18\a \x01(\tR\x06holder\"8\n" +
 	"\bPosition\x12\x12\n" +
 	"\x04term\x18\x06 \x01(\x06R\x04term\x12\x12\n" +
-	"\x04next\x18\a \x01(\x04R\x04nextJ\x04\b\x01\x10\x06\"\x8f\x03\n" +
+	"\x04next\x18\a \x01(\x04R\x04nextJ\x04\b\x01\x10\x06\"\xa9\x03\n" +
 	"\bRUUpdate\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12\x12\n" +
 	"\x04read\x18\x02 \x01(\x06R\x04read\x12\x16\n" +
@@ -2730,7 +2739,8 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x05reach\x18\n" +
 	" \x01(\v2\x18.ringlet.tagnet.v1.ReachR\x05reach\x12\x17\n" +
 	"\x04stop\x18\v \x01(\x06H\x00R\x04stop\x88\x01\x01\x121\n" +
-	"\x06recall\x18\f \x01(\v2\x19.ringlet.tagnet.v1.RecallR\x06recallB\a\n" +
+	"\x06recall\x18\f \x01(\v2\x19.ringlet.tagnet.v1.RecallR\x06recall\x12\x18\n" +
+	"\acleared\x18\r \x01(\x04R\aclearedB\a\n" +
 	"\x05_stopJ\x04\b\b\x10\t\"\xf5\x03\n" +
 	"\x06Recall\x12\x16\n" +
 	"\x06absent\x18\x01 \x03(\x06R\x06absent\x12\x1d\n" +
