@@ -13,6 +13,7 @@ import (
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/source"
+	"ringlet/tagnet"
 )
 
 // Allowlist says what a configuration may use of a node's host beside its network and memory: programs, sockets and
@@ -25,6 +26,7 @@ type Allowlist struct {
 // Kinds beside those of sources: outputs to files, and files with the secret of a source or an outlet.
 const (
 	allowOutput = "output"
+	allowUnix   = "unix" // the kind of source, also for a trigger
 	allowSecret = "secret"
 )
 
@@ -114,6 +116,14 @@ func (a *Allowlist) Check(cfg *config.Completed, member *nodev1.Member) error {
 		return a.CheckFiles(cfg)
 	}
 	return nil
+}
+
+// checkTrigger says why triggers may not be received so on this host.
+func (a *Allowlist) checkTrigger(t tagnet.Trigger) error {
+	if a == nil || t.Kind != tagnet.TriggerUnix || a.permits(allowUnix, t.Address) {
+		return nil
+	}
+	return notAllowedError("trigger", "unix:"+t.Address, allowUnix)
 }
 
 // CheckFiles says why the files of a configuration's outputs may not be written where they would be.

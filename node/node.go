@@ -114,7 +114,8 @@ func Run(ctx context.Context, cfg Config) error {
 	n.log = slog.New(runLog{cfg.Log.Handler(), n.run}).With("node", cfg.Name)
 	n.access.fence, n.access.log = tagnet.NewFence(), n.log
 	n.leaving.process, n.orphaned.process = n, n
-	n.schedulerHost = tagnet.NewHost(tagnet.Access{Identify: Identify, Fence: n.access.fence, Log: n.log})
+	n.schedulerHost = tagnet.NewHost(tagnet.Access{Identify: Identify, Fence: n.access.fence, Log: n.log,
+		AllowTrigger: cfg.Allowlist.checkTrigger})
 	network, err := quic.Listen(quic.Config{
 		Addr:      net.JoinHostPort(cmp.Or(cfg.DataHost, cfg.Host), strconv.Itoa(cfg.Ports.Data)),
 		ServerTLS: cfg.Identity.Server(),
@@ -461,33 +462,6 @@ func (n *process) makeCause(subsystem string, err error) fsm.Cause {
 		What:     subsystem + ": " + strings.ReplaceAll(certs.Explain(err).Error(), "\n", "; "),
 		Evidence: fmt.Sprintf("seen by %s at %s", n.cfg.Name, time.Now().Format(time.RFC3339Nano)),
 	}
-}
-
-// readoutName is the name of the node with a readout unit in the present view; this node's name if there is none.
-func (n *process) readoutName(ru int) string {
-	_, req := n.sessionAndRequest()
-	for _, m := range req.GetView().GetMembers() {
-		if m.GetReadout() && int(m.GetRuIndex()) == ru {
-			return m.GetName()
-		}
-	}
-	return n.memberName()
-}
-
-// memberName is the name of this node in the present view: that of the member that it substitutes for, or its own.
-func (n *process) memberName() string {
-	_, req := n.sessionAndRequest()
-	return memberName(req.GetView(), n.cfg.Name)
-}
-
-// memberName is the name in a view of the process with the given name, which it keeps if it has none there.
-func memberName(v *nodev1.View, process string) string {
-	for _, m := range v.GetMembers() {
-		if ProcessName(m) == process {
-			return m.GetName()
-		}
-	}
-	return process
 }
 
 var errLinksDown = errors.New("the links of this node are down: reset and configure it again")

@@ -32,6 +32,8 @@ type Access struct {
 	Identify func(context.Context) (Caller, error)
 	// Fence refuses a control that another one has replaced. With nil the scheduler makes a Fence of its own.
 	Fence *Fence
+	// AllowTrigger says why this host may not receive triggers so; nil allows all.
+	AllowTrigger func(Trigger) error
 	// Log gets refusals, each kind once a minute at most. Nil is slog.Default.
 	Log *slog.Logger
 }

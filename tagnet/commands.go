@@ -1,10 +1,15 @@
 package tagnet
 
-import tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+import (
+	"math/rand/v2"
 
-// commands are the operations that a control may request of a scheduler; the function sends one request. Its errors
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+)
+
+// commands are the operations that a control may request of a scheduler; the function sends one request and returns how
+// many MEPs are issued again, or how many triggers were taken. Its errors
 // match errUnknownUnit if the view has no such unit, and NotNow if the state does not allow the operation.
-type commands func(*tagnetv1.ControlRequest) (reissued int, err error)
+type commands func(*tagnetv1.ControlRequest) (n int, err error)
 
 func (ask commands) simple(what tagnetv1.ControlRequest_Operation, name string) error {
 	_, err := ask(&tagnetv1.ControlRequest{Operation: what, Target: name})
@@ -31,6 +36,13 @@ func (ask commands) Drain(end uint64) error {
 func (ask commands) ClearRegisters(user string) error {
 	_, err := ask(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_CLEAR_REGISTERS, User: user})
 	return err
+}
+
+// Trigger triggers events by hand and returns how many of the triggers were taken. It is refused in a run that has no
+// trigger.
+func (ask commands) Trigger(count uint64) (taken int, err error) {
+	return ask(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_TRIGGER, Count: count,
+		Request: max(1, rand.Uint64())})
 }
 
 // ExcludeBU gives a builder unit no more tokens, cuts its stream and returns how many of its MEPs are issued again. A

@@ -80,6 +80,11 @@ func (h *Host) begin(m *tagnetv1.BeginRequest) (*tagnetv1.BeginResponse, error) 
 		return nil, refusalStatus(codes.InvalidArgument, core.RefusedMessage, nil, "%v", err)
 	}
 	cfg.Access = h.access
+	if trigger, err := ParseTrigger(cfg.Core.Trigger); err == nil && h.access.AllowTrigger != nil {
+		if err := h.access.AllowTrigger(trigger); err != nil {
+			return nil, refusalStatus(codes.InvalidArgument, core.RefusedMessage, nil, "%v", err)
+		}
+	}
 	m = withoutTerm(m) // the same request by another control is equal
 	h.mu.Lock()
 	defer h.mu.Unlock()

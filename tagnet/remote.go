@@ -210,18 +210,18 @@ func (r *Remote) Stats() (core.Stats, error) {
 
 // callControl repeats a request until it is answered. A repeated operation changes nothing, and a repeated exclusion
 // reports no MEPs that are issued again.
-func (r *Remote) callControl(m *tagnetv1.ControlRequest) (reissued int, err error) {
+func (r *Remote) callControl(m *tagnetv1.ControlRequest) (n int, err error) {
 	ctx, cancel := r.callContext()
 	defer cancel()
 	m.Scope = r.cfg.Scope.message()
 	for {
 		answer, err := r.client.Control(ctx, m, grpc.WaitForReady(true))
 		if err == nil || status.Code(err) != codes.Unavailable || refusalInfo(err) != nil {
-			return int(answer.GetReissued()), clientError(r.cfg.Scope.Name, err)
+			return int(answer.GetReissued() + answer.GetTaken()), clientError(r.cfg.Scope.Name, err)
 		}
 		select { // the connection broke during the call
 		case <-ctx.Done():
-			return int(answer.GetReissued()), clientError(r.cfg.Scope.Name, err)
+			return int(answer.GetReissued() + answer.GetTaken()), clientError(r.cfg.Scope.Name, err)
 		case <-time.After(minRetryDelay):
 		}
 	}

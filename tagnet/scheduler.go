@@ -20,6 +20,8 @@ type Scheduler interface {
 	IncludeBU(name string) error
 	// ClearRegisters begins the high-water marks in Stats anew.
 	ClearRegisters(user string) error
+	// Trigger triggers events by hand.
+	Trigger(count uint64) (taken int, err error)
 	// SetSubstitute lets another node attach with the units of a node; an empty substitute, the node itself again.
 	SetSubstitute(name, substitute string) error
 	Stats() (core.Stats, error)

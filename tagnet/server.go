@@ -3,6 +3,7 @@ package tagnet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -66,6 +67,7 @@ type Server struct {
 	rebuilt      chan struct{}          // of a successor: closed by the owner when the state is rebuilt
 	beginRequest *tagnetv1.BeginRequest // the request that it was made with
 	attachTimer  *time.Timer            // nil without AttachTimeout and RecallTimeout
+	triggers     *triggerSocket         // nil without a socket for triggers
 
 	// Owned by the owner goroutine, and by mu's holder once stopped is closed.
 
@@ -88,9 +90,17 @@ func newServer(cfg serverConfig) (*Server, error) {
 	if cfg.ResumeTimeout == 0 {
 		cfg.ResumeTimeout = DefaultResumeTimeout
 	}
+	trigger, err := ParseTrigger(cfg.Core.Trigger)
+	if err != nil {
+		return nil, fmt.Errorf("%q %w", cfg.Core.Trigger, err)
+	}
 	began, term := time.Now(), max(1, rand.Uint64())
 	c, err := core.New(core.Settings{View: cfg.Core, Term: term, Began: began.UnixNano(),
 		ResumeTimeout: cfg.ResumeTimeout, Living: cfg.Living, FirstTokenNs: cfg.FirstTokenNs})
+	if err != nil {
+		return nil, err
+	}
+	triggers, err := listenTriggers(trigger)
 	if err != nil {
 		return nil, err
 	}
@@ -106,10 +116,12 @@ func newServer(cfg serverConfig) (*Server, error) {
 		rebuilt: make(chan struct{}),
 		core:    c,
 		streams: map[uint64]*stream{},
+
+		triggers: triggers,
 	}
 	s.commands = func(m *tagnetv1.ControlRequest) (int, error) {
 		a := s.operate(m)
-		return a.Reissued, a.Err
+		return a.Reissued + int(a.Triggers), a.Err // never both
 	}
 	for member, by := range cfg.Substitutes {
 		s.substitutes.set(member, by)
@@ -117,14 +129,24 @@ func newServer(cfg serverConfig) (*Server, error) {
 	s.refusals.byRefusal = make(map[core.Refusal]uint64)
 	s.authorizer = newAuthorizer(cfg.Access, s.countRefused)
 	s.carryOut(c.Ready(s.now()))
-	s.wg.Go(s.ownerLoop)
-	switch {
-	case cfg.Living != nil:
-		s.attachTimer = s.after(cfg.RecallTimeout, core.RecallOver{})
-	case cfg.AttachTimeout > 0:
-		s.attachTimer = s.after(cfg.AttachTimeout, core.AttachOver{})
-	}
+	s.serveInputs()
 	return s, nil
+}
+
+// serveInputs starts the goroutines and timers that give inputs to the Core.
+func (s *Server) serveInputs() {
+	s.wg.Go(s.ownerLoop)
+	if s.triggers != nil {
+		s.wg.Go(func() {
+			s.triggers.receive(func() { s.post(nil, func() { s.core.Step(s.now(), s.triggers.claim()) }) })
+		})
+	}
+	switch {
+	case s.cfg.Living != nil:
+		s.attachTimer = s.after(s.cfg.RecallTimeout, core.RecallOver{})
+	case s.cfg.AttachTimeout > 0:
+		s.attachTimer = s.after(s.cfg.AttachTimeout, core.AttachOver{})
+	}
 }
 
 func indexOf(names []string) map[string]int {
@@ -258,7 +280,8 @@ func (s *Server) Drained() <-chan struct{} { return s.drained }
 
 // operate applies an operation of a control. The answer's error may be errUnknownUnit.
 func (s *Server) operate(m *tagnetv1.ControlRequest) core.Answer {
-	in, known := core.Command{Operation: m.GetOperation(), End: m.GetEnd(), User: m.GetUser()}, true
+	in, known := core.Command{Operation: m.GetOperation(), End: m.GetEnd(), User: m.GetUser(),
+		Count: m.GetCount(), Request: m.GetRequest()}, true
 	switch in.Operation {
 	case tagnetv1.ControlRequest_OPERATION_EXCLUDE_BU, tagnetv1.ControlRequest_OPERATION_INCLUDE_BU,
 		tagnetv1.ControlRequest_OPERATION_LOSE_BU:
@@ -314,6 +337,9 @@ func (s *Server) Close() {
 		s.attachTimer.Stop()
 	}
 	close(s.quit)
+	if s.triggers != nil {
+		s.triggers.close()
+	}
 	s.wg.Wait()
 	s.log.close()
 }
@@ -375,7 +401,7 @@ func (s *Server) serveControl(ctx context.Context, m *tagnetv1.ControlRequest) (
 	case a.Err != nil:
 		return nil, s.refuse(core.RefusedNotNow, m.GetOperation(), "", "%v", a.Err)
 	}
-	r := &tagnetv1.ControlResponse{State: tagnetv1.State(a.State)}
+	r := &tagnetv1.ControlResponse{State: tagnetv1.State(a.State), Taken: a.Triggers}
 	if m.GetOperation() != tagnetv1.ControlRequest_OPERATION_ABANDON {
 		r.Reissued = uint64(a.Reissued)
 	}

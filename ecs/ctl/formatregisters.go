@@ -34,6 +34,7 @@ func writeRegisters(w io.Writer, s *ecsv1.Snapshot) error {
 		formatTime(s.GetAt())))
 	t.row("state", r.GetState()+", waits for "+cmp.Or(r.GetWaitingFor(), "nothing"))
 	t.row("mode", r.GetMode()+" where a builder unit has no free slot")
+	t.row("trigger", cmp.Or(r.GetTrigger(), "none: events come at their rate"))
 	t.row("marks", "cleared "+cleared)
 	if err := t.end(); err != nil {
 		return err

@@ -261,6 +261,7 @@ func (b *Builder) fillTotal(r *Reading, s *ecsv1.Snapshot, sums map[string]uint6
 		Queues:     queues(reg),
 		Groups:     groups(reg),
 		Refused:    reg.GetRefused(),
+		Trigger:    reg.GetTrigger(),
 	}
 	if c := reg.GetCleared(); c != nil {
 		s.Scheduler.Cleared = &ecsv1.Cleared{User: c.GetUser(), At: timestamppb.New(time.Unix(0, c.GetAtNs())),

@@ -18,6 +18,7 @@ func queues(reg *core.Registers) (all []*ecsv1.Queue) {
 	add("window", reg.GetWindow())
 	add("again", reg.GetAgain())
 	add("tags", reg.GetTags())
+	add("triggers", reg.GetTriggers())
 	for _, u := range reg.GetBus() {
 		add("slots of "+u.GetName(), u.GetUsed())
 	}

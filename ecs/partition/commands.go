@@ -25,6 +25,7 @@ const (
 	commandInclude = "include"
 	commandMove    = "move"
 	commandClear   = "clear-registers"
+	commandTrigger = "trigger"
 )
 
 // commandDescription describes a command to clients, which build their menus and forms from it.
@@ -62,6 +63,9 @@ var commandDescriptions = map[string]commandDescription{
 	commandMove: {help: "Have another node take the units of a member, which keeps its name; in a run the member is " +
 		"lost first. Moved to itself, its own process takes them.", destructive: true, arguments: []*ecsv1.Argument{
 		nodeArgument[0], {Name: "to", Type: "node", Help: "The node that takes its units.", Required: true},
+	}},
+	commandTrigger: {help: "Trigger events by hand, in a run with the setting trigger.", arguments: []*ecsv1.Argument{
+		{Name: "count", Type: "uint", Help: "How many.", DefaultValue: "1"},
 	}},
 	commandClear: {help: "Begin the high-water marks of the scheduler's queues anew; its counters go on."},
 }
@@ -112,6 +116,7 @@ var sideCommands = []struct {
 	{commandInclude, exclusionStates},
 	{commandMove, exclusionStates},
 	{commandClear, runStates},
+	{commandTrigger, runStates},
 }
 
 func stateNames(states []fsm.State) (names []string) {
@@ -125,7 +130,7 @@ func stateNames(states []fsm.State) (names []string) {
 func Markdown() string {
 	p := control{cfg: Config{ReadyTimeout: defaultReadyTimeout}}
 	return p.timeouts().Markdown() + "\nOther commands change no state. `exclude`, `include` and `move` are taken in " +
-		strings.Join(stateNames(exclusionStates), ", ") + "; `clear-registers` in " +
+		strings.Join(stateNames(exclusionStates), ", ") + "; `clear-registers` and `trigger` in " +
 		strings.Join(stateNames(runStates), ", ") + ".\n"
 }
 
@@ -159,8 +164,8 @@ func (p *Partition) Command(ctx context.Context, user string,
 		return mover{p}.move(ctx, user, args["node"], args["to"])
 	case commandExclude, commandInclude:
 		return p.changeMember(ctx, user, name, args["node"])
-	case commandClear:
-		return p.commandRun(user, name)
+	case commandClear, commandTrigger:
+		return p.commandRun(user, name, args)
 	}
 	c, err := fsm.ParseCommand(name)
 	if err != nil {

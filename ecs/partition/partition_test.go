@@ -3,6 +3,9 @@ package partition_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -410,6 +413,46 @@ func TestClearRegisters(t *testing.T) {
 	}
 	h.mustCommand("stop")
 	good(t, h.closedRun(1), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+}
+
+// A run has as many events as there were triggers, by datagrams and by hand, also those taken in a pause.
+func TestTriggers(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "t")
+	h := newFarm(t, 2, func(c *config.Config) { c.Packing, c.Rate, c.Trigger = 1, 0, "unix:"+path })
+	h.mustCommand("load", "configure", "start")
+	from, err := net.Dial("unixgram", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if _, err := from.Write(nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	built := func(n uint64) {
+		h.await(fmt.Sprintf("%d events", n), func() bool { return h.Snapshot(0).GetTotal().GetEventsBuilt() == n })
+	}
+	built(5)
+	if err := h.command("trigger", "count", "3"); err != nil {
+		t.Fatal(err)
+	}
+	built(8)
+	h.mustCommand("pause", "trigger", "stop")
+	r := h.closedRun(1)
+	if r.GetVerdict() != ecsv1.Verdict_VERDICT_GOOD || r.GetEventsBuilt() != 9 {
+		t.Errorf("%d events are built of 9 triggers, and the run is %v", r.GetEventsBuilt(), r.GetVerdict())
+	}
+	var wrong *api.ArgumentError
+	if err := h.command("trigger"); err == nil {
+		t.Error("a trigger is taken without a run")
+	}
+	h.mustCommand("start")
+	if err := h.command("trigger", "count", "0"); !errors.As(err, &wrong) {
+		t.Errorf("no trigger: %v", err)
+	}
+	h.mustCommand("stop")
+	_ = from.Close()
 }
 
 // A node that dies between two runs is missed by the next start: refused where the policy does not tolerate it, left

@@ -38,7 +38,7 @@ func (p *Partition) Plan(_ context.Context, req *ecsv1.CommandRequest) *ecsv1.Pl
 				a.describe(plan)
 			}
 		}
-	} else if name == commandClear {
+	} else if name == commandClear || name == commandTrigger {
 		plan.planRunCommand(name)
 	} else {
 		plan.planMemberChange(name, args["node"])

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ringlet/event/pattern"
+	"ringlet/tagnet"
 	"ringlet/transport"
 )
 
@@ -158,10 +159,33 @@ func (c *draft) resolveData() {
 	case c.AsTaken && c.Rate > 0:
 		c.add("as-taken", "the times that the events were taken with are a rate already: leave out as-taken or rate")
 	}
+	c.checkTrigger()
 	if c.Debug.LargeEvery > 0 {
 		c.checkLarge()
 	}
 	c.resolveDivision()
+}
+
+// checkTrigger refuses a trigger for data that come by another rule.
+func (c *draft) checkTrigger() {
+	if c.Trigger == "" {
+		return
+	}
+	if _, err := tagnet.ParseTrigger(c.Trigger); err != nil {
+		c.add("trigger", "%q %v", c.Trigger, err)
+	}
+	switch {
+	case c.HasLiveSources():
+		c.add("trigger", "the front-ends decide which events there are: leave out trigger")
+	case c.Rate > 0 || c.AsTaken:
+		c.add("trigger", "events come when they are triggered: leave out rate and as-taken, or trigger")
+	case c.DisciplineKind().Push:
+		c.add("trigger", "with the discipline push readout units assign each event that they read, and ask no scheduler: "+
+			"take another discipline, or leave out trigger")
+	case c.Packing != 1:
+		c.add("trigger", "a trigger is for one event, and a MEP of %d events would wait for more triggers: give packing 1",
+			c.Packing)
+	}
 }
 
 // checkLarge refuses larger fragments for data that has none.

@@ -54,6 +54,7 @@ type Data struct {
 	FragmentSize  int     `yaml:"fragment-size" default:"133" group:"Data" help:"Mean size of a generated fragment in bytes, 0 to 65535."`
 	FragmentModel string  `yaml:"fragment-model" enum:"lhcb,poisson,constant,velo," default:"" group:"Data" help:"Generated fragments: lhcb (three groups of sources with unequal shares, Poissonian sizes), poisson, constant, velo (the 100 boards of a simulated vertex detector, each a source). Default lhcb."`
 	Rate          float64 `yaml:"rate" default:"0" group:"Data" help:"Events per second; 0 = as fast as it goes."`
+	Trigger       string  `yaml:"trigger" default:"" placeholder:"WHAT" group:"Data" help:"What triggers events, in place of the rate, with --packing 1: hand (ringlet ctl trigger, the page), or datagrams to the scheduler's node, unix:PATH, udp:PORT (of 127.0.0.1) or udp:HOST:PORT. Each datagram is one event, and the hand works, too."`
 	Streams       Counts  `yaml:"streams" default:"0" placeholder:"N,..." group:"Data" help:"Sources of each readout unit: 3, or a number for each, such as 5,3. 0 = 3, or what --sources or the input needs."`
 	Sources       int     `yaml:"sources" default:"0" group:"Data" help:"Sources of all readout units, dealt out evenly. 0 = by --streams."`
 	Seed          uint64  `yaml:"seed" default:"1" group:"Data" help:"Seed of the generator: the same seed gives the same bytes."`

@@ -116,7 +116,7 @@ func TestEverySettingSurvivesKong(t *testing.T) {
 			}
 		}
 		c.Output, c.Format, c.FragmentModel, c.Prepared = "x.mdf", "mdf", "", 0
-		c.AsTaken, c.DiskBacklog = false, 0 // beside a rate; of another format
+		c.AsTaken, c.Trigger, c.DiskBacklog = false, "", 0 // beside a rate; of another format
 		c.Transport = "local+quic-go"
 		c.Debug.LargeEvery = 0 // of generated data
 		c.PhaseEnd, c.Seats, c.RoI = "17ms", "", ""

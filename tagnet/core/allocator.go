@@ -22,9 +22,9 @@ type Allocator struct {
 	nextPlace  int // place in the cycle that gets the next MEP: round robin (TagNet-farm §III.B.2)
 	waitReason WaitReason
 
-	absences            []Absence    // all absences so far; the list only grows
-	withdrawals         []Withdrawal // all withdrawals so far; the list only grows
-	confirmedExclusions [][]bool     // by exclusion and readout unit: the unit has nothing of it under way
+	absences []Absence // all absences so far; the list only grows
+	withdrawalLog
+	confirmedExclusions [][]bool // by exclusion and readout unit: the unit has nothing of it under way
 }
 
 // NewAllocator makes the Allocator of one view: cfg lists the units of the view. The Allocator is Idle: it issues no
@@ -93,6 +93,9 @@ func (c *Allocator) Drain(end uint64) {
 	if end == 0 && c.cutter != nil && c.started {
 		return
 	}
+	if end == 0 && c.cfg.Trigger != "" && c.started {
+		end = c.triggers.below // triggers that were taken are served
+	}
 	c.endMEP = min(c.endMEP, max(end, c.nextMEP))
 }
 
@@ -139,9 +142,6 @@ func (c *Allocator) Released() uint64 { return c.released }
 // call.
 func (c *Allocator) HeldUp() []uint64 { return c.heldUp.meps }
 
-// Withdrawals are the exclusions of builder units so far, with the tokens that they make void. The list only grows.
-func (c *Allocator) Withdrawals() []Withdrawal { return c.withdrawals }
-
 // firstCycleIncomplete tells that the first cycle could be issued but is not full, and that more MEPs will come.
 func (c *Allocator) firstCycleIncomplete() bool {
 	n := c.newMEPs()
@@ -150,7 +150,7 @@ func (c *Allocator) firstCycleIncomplete() bool {
 
 // newMEPs is the number of MEPs that could be issued for the first time.
 func (c *Allocator) newMEPs() uint64 {
-	to := min(c.readWatermark, c.endMEP)
+	to := min(c.readWatermark, c.endMEP, c.triggers.below)
 	if c.cfg.Push {
 		to = c.creditEnd()
 	}
@@ -161,7 +161,7 @@ func (c *Allocator) newMEPs() uint64 {
 }
 
 func (c *Allocator) drained() bool {
-	return (c.started || c.draining) && (c.nextMEP >= c.endMEP || c.inputEnded && c.nextMEP >= c.readWatermark) &&
+	return (c.started || c.draining) && c.allIssued() &&
 		c.InFlight() == 0 && (c.tagRing == nil || c.tagRing.isEmpty())
 }
 
@@ -220,6 +220,7 @@ func (c *Allocator) Issue(out *Batch) int {
 	}
 	c.depths.ready.set(ready)
 	c.depths.window.set(c.nextMEP - c.released)
+	c.noteTriggers()
 	return tokens
 }
 
@@ -255,6 +256,8 @@ func (c *Allocator) plan() (targets, avail int, reason WaitReason) {
 		switch {
 		case windowed:
 			return 0, 0, WaitForWindow
+		case c.triggers.below <= c.nextMEP && !c.allIssued():
+			return 0, 0, WaitForTrigger
 		case c.inputComplete():
 			return 0, 0, WaitForEnd
 		}
@@ -437,9 +440,11 @@ const (
 	WaitForSlots     // Wait: one builder unit has no free slot; Skip: no unit has one
 	// Wait: the group whose turn it is has its running event; Skip: all groups with free slots have theirs
 	WaitForGroup
+	WaitForTrigger      // every MEP that was triggered is issued
 	numberOfWaitReasons = iota
 )
 
 func (w WaitReason) String() string {
-	return enumName(int(w), "", "start", "resume", "end", "input", "builders", "look_ahead", "window", "slots", "group")
+	return enumName(int(w), "", "start", "resume", "end", "input", "builders", "look_ahead", "window", "slots", "group",
+		"trigger")
 }

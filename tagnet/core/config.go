@@ -75,7 +75,10 @@ type Config struct {
 	// Live: readout units report how far their live data reach, and the scheduler decides which events a MEP has: at most
 	// Packing.
 	Live bool
-	// MaxEvents is the number of events after which a Live run ends; zero means no limit.
+	// Trigger is what triggers events, in words that the Core does not read. Empty: every MEP that has been read is
+	// issued. With a trigger each MEP has one event, and waits for its trigger.
+	Trigger string
+	// MaxEvents is the number of events after which a Live or triggered run ends; zero means no limit.
 	MaxEvents uint64
 	// CompleteEventsOnly: the scheduler cuts live data only into MEPs whose events every readout unit has complete. It
 	// asks a readout unit that lacks a fragment for a single event: the unit ends its input there, and the MEPs before are
@@ -172,6 +175,10 @@ func (c Config) check() error {
 	if c.Push && (c.Live || c.Loose || c.TagRing || c.NoSlotPolicy != Wait || !c.Rules.isPlain()) {
 		return errors.New("readout units can assign MEPs by number only in full cycles, with plain round robin, and " +
 			"where each knows the events of a MEP")
+	}
+	if c.Trigger != "" && (c.Packing != 1 || c.Live || c.Push) {
+		return errors.New("a trigger is for one event that the scheduler issues: the packing factor must be 1, the data " +
+			"not live, and the discipline not push")
 	}
 	if c.FirstMEP == NoMEP {
 		return errors.New("the first MEP has the number that marks the end of the run")

@@ -120,6 +120,7 @@ type Input interface{ step(c *Core) Answer }
 type Answer struct {
 	Err      error    // an *inputError or a *SessionError: the Core refused the input
 	Reissued int      // MEPs that an exclusion had issued again, or that were abandoned
+	Triggers uint64   // of triggers: how many were taken
 	State    State    // of a Command: the scheduler's state after it
 	Known    []Notice // of an Attach: the snapshot that the unit gets before the stream
 	Next     uint64   // of an Attach: sequence number of the notice from which the unit gets the stream
@@ -275,6 +276,8 @@ type Command struct {
 	Unit      int    // of an operation on a unit: its index
 	End       uint64 // of a drain: the first MEP that is not to be issued; 0: issue no new ones
 	User      string // of a clear: who asked for it
+	Count     uint64 // of triggers by hand: how many
+	Request   uint64 // of triggers by hand: the number of the request, which may be repeated
 }
 
 func (in Command) step(c *Core) (a Answer) {
@@ -299,6 +302,8 @@ func (in Command) step(c *Core) (a Answer) {
 		a.Err = c.includeRU(in.Unit)
 	case tagnetv1.ControlRequest_OPERATION_CLEAR_REGISTERS:
 		c.alloc.clearRegisters(in.User, c.unixNano(c.now))
+	case tagnetv1.ControlRequest_OPERATION_TRIGGER:
+		a.Triggers, a.Err = c.alloc.triggerByHand(in.Count, in.Request)
 	default:
 		a.Err = &SessionError{Why: RefusedOperation, Got: in.Operation, Message: fmt.Sprintf("no operation %v", in.Operation)}
 	}
@@ -464,46 +469,4 @@ func ElementAt[T any](list []T, i int) T {
 func (c *Core) awaitsTaken(bu int, s *session) bool {
 	few := batchStep(c.alloc.maxInFlight()) / max(1, c.alloc.activeBUs)
 	return s.asksTaken || s.unacked > 0 && (s.unacked >= few || c.alloc.bus[bu].usedSlots.Now == 0)
-}
-
-// latencyRun counts MEPs in a row with the same latency: MEPs that were built together mostly have it, and so become
-// one entry of the histogram.
-type latencyRun struct{ us, count int64 }
-
-// issuedAt points to the time at which the token for a slot was issued. A slot has one token at a time.
-func (c *Core) issuedAt(bu int, slot uint32) *int64 {
-	return &c.issueTimes[bu*c.set.View.Slots+int(slot)]
-}
-
-// recordCompletion records that a MEP was complete at a time, in ns. The latency of a reissued MEP counts from its last
-// token.
-func (c *Core) recordCompletion(bu int, f Feedback, at int64, run *latencyRun) {
-	c.lastMEPAt = max(c.lastMEPAt, at)
-	if f.Outcome != Built {
-		return
-	}
-	us := (at - *c.issuedAt(bu, f.Slot)) / 1000
-	if us < 0 || us > maxLatencyUs {
-		c.clippedLatencies++
-		us = max(0, min(us, maxLatencyUs))
-	}
-	if us != run.us {
-		c.recordLatency(*run)
-		*run = latencyRun{us: us}
-	}
-	run.count++
-}
-
-func (c *Core) recordLatency(run latencyRun) {
-	if run.count > 0 {
-		_ = c.latency.RecordValues(run.us, run.count) // cannot fail: the value was clipped to the range
-	}
-}
-
-// unixNano turns a time of the Core into ns since the Unix epoch; 0 stays 0.
-func (c *Core) unixNano(ns int64) int64 {
-	if ns == 0 {
-		return 0
-	}
-	return c.set.Began + ns
 }

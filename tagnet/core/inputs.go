@@ -13,6 +13,7 @@ type inputs struct {
 	inputEnded    bool   // no included RU will get beyond readWatermark
 	endMEP        uint64 // first MEP that is not issued, even if it is read
 	push          pushEnd
+	triggers      triggers
 }
 
 type ruState struct {
@@ -31,6 +32,7 @@ func newInputs(cfg Config) inputs {
 		rus:           make([]ruState, len(cfg.RUs)),
 		readWatermark: cfg.FirstMEP,
 		endMEP:        NoMEP,
+		triggers:      newTriggers(&cfg),
 	}
 	if cfg.EndMEP != 0 {
 		c.endMEP = cfg.EndMEP
@@ -47,6 +49,11 @@ func (c *inputs) inputComplete() bool {
 		return c.endMEP != NoMEP
 	}
 	return c.inputEnded || c.readWatermark >= c.endMEP
+}
+
+// allIssued tells that no MEP will be issued for the first time any more.
+func (c *inputs) allIssued() bool {
+	return c.nextMEP >= c.endMEP || c.inputEnded && c.nextMEP >= c.readWatermark
 }
 
 // ApplyUpdate sets the watermark of readout unit ru. It refuses an update that goes back, that moves after the unit's

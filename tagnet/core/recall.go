@@ -113,6 +113,8 @@ func (c *Config) CheckSuccessor() error {
 		return errors.New("credits are taken by number, which the scheduler alone compares with the MEPs that were read")
 	case c.Live:
 		return errors.New("the events of the next live MEPs are known to the scheduler only")
+	case c.Trigger != "":
+		return errors.New("how many events were triggered is known to the scheduler only")
 	}
 	return nil
 }

@@ -83,6 +83,10 @@ func (c *Allocator) Registers() *Registers {
 		Window:     c.depths.window.message(),
 		Again:      c.depths.reissue.message(),
 		Cleared:    proto.CloneOf(c.cleared),
+		Trigger:    c.cfg.Trigger,
+	}
+	if c.cfg.Trigger != "" {
+		r.Triggers = c.triggers.waiting.message()
 	}
 	if c.tagRing != nil {
 		r.Counters.Tags.Waiting, r.Tags = uint64(len(c.tagRing.pendingTags)), c.tagRing.fifoDepth.message()
@@ -123,6 +127,9 @@ func (c *Allocator) clearRegisters(user string, at int64) {
 	}
 	if c.tagRing != nil {
 		c.tagRing.fifoDepth.clear()
+	}
+	if c.cfg.Trigger != "" {
+		c.triggers.waiting.clear()
 	}
 	for j := range c.bus {
 		c.bus[j].usedSlots.clear()

@@ -29,6 +29,7 @@ func (c *Config) Request() *tagnetv1.BeginRequest {
 		Events:      c.MaxEvents,
 		Whole:       c.CompleteEventsOnly,
 		Push:        c.Push,
+		Trigger:     c.Trigger,
 	}
 }
 
@@ -76,6 +77,7 @@ func ConfigOf(m *tagnetv1.BeginRequest) (c Config, err error) {
 		MaxEvents:          m.GetEvents(),
 		CompleteEventsOnly: m.GetWhole(),
 		Push:               m.GetPush(),
+		Trigger:            m.GetTrigger(),
 	}
 	if err := c.check(); err != nil {
 		return c, err

@@ -60,6 +60,13 @@ func (p *player) say(w []string) string {
 		p.core.Drain(0)
 	case "drain to":
 		p.core.Drain(uint64(p.number(w[2])))
+	case "show triggers":
+		r := p.core.Registers()
+		return fmt.Sprintf("%d taken, %d refused, %d wait; at most %d did\n", r.Counters.Triggers, r.Counters.TriggersRefused,
+			r.Triggers.GetNow(), r.Triggers.GetMax())
+	case "hand triggers": // hand triggers 3 as 7
+		n, err := p.core.triggerByHand(uint64(p.number(w[2])), uint64(p.number(w[4])))
+		return complaint(err) + fmt.Sprintf("%d taken\n", n)
 	case "show queues":
 		return p.queues()
 	case "clear by":
@@ -122,6 +129,8 @@ func (p *player) view(w []string) Config {
 			if w[i-1] == "policy" {
 				cfg.NoSlotPolicy = Skip
 			}
+		case "trigger":
+			cfg.Trigger, cfg.Packing = w[i+1], 1
 		case "live":
 			cfg.Live = true
 		case "whole":

@@ -121,6 +121,9 @@ func (r *scheduler) schedulerConfig() (c tagcore.Config, err error) {
 	if c.Live = r.cfg.HasLiveSources(); c.Live {
 		c.MaxEvents, c.CompleteEventsOnly = r.cfg.Events, r.cfg.EventsComplete()
 	}
+	if c.Trigger = r.cfg.Trigger; c.Trigger != "" {
+		c.MaxEvents = r.cfg.Events
+	}
 	by := r.cfg.DisciplineKind()
 	c.Loose, c.TagRing, c.BypassBusyRUs, c.Push = !by.Phases, by.Tags, by.Bypass, by.Push
 	for _, n := range r.set.nodes {
@@ -183,6 +186,9 @@ func (r *scheduler) Drain() error {
 
 // ClearRegisters begins the high-water marks of the scheduler's registers anew, for a user.
 func (r *scheduler) ClearRegisters(user string) error { return r.current().ClearRegisters(user) }
+
+// Trigger triggers events by hand and returns how many triggers the scheduler took.
+func (r *scheduler) Trigger(count uint64) (taken int, err error) { return r.current().Trigger(count) }
 
 // Stats are the scheduler's present figures, or its last ones if it does not answer.
 func (r *scheduler) Stats() tagcore.Stats {

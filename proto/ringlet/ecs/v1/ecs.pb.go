@@ -3079,7 +3079,9 @@ type Scheduler struct {
 	// Sessions of units that it refused, by reason.
 	Refused map[string]uint64 `protobuf:"bytes,9,rep,name=refused,proto3" json:"refused,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// The last clear of the high-water marks; absent if there was none in this run.
-	Cleared       *Cleared `protobuf:"bytes,10,opt,name=cleared,proto3" json:"cleared,omitempty"`
+	Cleared *Cleared `protobuf:"bytes,10,opt,name=cleared,proto3" json:"cleared,omitempty"`
+	// What triggers events; empty: the rate of the data.
+	Trigger       string `protobuf:"bytes,11,opt,name=trigger,proto3" json:"trigger,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3182,6 +3184,13 @@ func (x *Scheduler) GetCleared() *Cleared {
 		return x.Cleared
 	}
 	return nil
+}
+
+func (x *Scheduler) GetTrigger() string {
+	if x != nil {
+		return x.Trigger
+	}
+	return ""
 }
 
 // Queue of the scheduler.
@@ -4754,7 +4763,7 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\x03Bar\x12\x17\n" +
 	"\afrom_us\x18\x01 \x01(\x03R\x06fromUs\x12\x13\n" +
 	"\x05to_us\x18\x02 \x01(\x03R\x04toUs\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\x04R\x05count\"\xaa\x04\n" +
+	"\x05count\x18\x03 \x01(\x04R\x05count\"\xc4\x04\n" +
 	"\tScheduler\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x1f\n" +
 	"\vwaiting_for\x18\x02 \x01(\tR\n" +
@@ -4767,7 +4776,8 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\x06groups\x18\b \x03(\v2\x15.ringlet.ecs.v1.GroupR\x06groups\x12@\n" +
 	"\arefused\x18\t \x03(\v2&.ringlet.ecs.v1.Scheduler.RefusedEntryR\arefused\x121\n" +
 	"\acleared\x18\n" +
-	" \x01(\v2\x17.ringlet.ecs.v1.ClearedR\acleared\x1a;\n" +
+	" \x01(\v2\x17.ringlet.ecs.v1.ClearedR\acleared\x12\x18\n" +
+	"\atrigger\x18\v \x01(\tR\atrigger\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a:\n" +

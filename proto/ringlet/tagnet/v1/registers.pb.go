@@ -590,6 +590,9 @@ type Counters struct {
 	StreamsBroken   uint64       `protobuf:"varint,21,opt,name=streams_broken,json=streamsBroken,proto3" json:"streams_broken,omitempty"`
 	StreamsResumed  uint64       `protobuf:"varint,22,opt,name=streams_resumed,json=streamsResumed,proto3" json:"streams_resumed,omitempty"`
 	EntriesRepeated uint64       `protobuf:"varint,23,opt,name=entries_repeated,json=entriesRepeated,proto3" json:"entries_repeated,omitempty"`
+	Triggers        uint64       `protobuf:"varint,24,opt,name=triggers,proto3" json:"triggers,omitempty"`
+	TriggersRefused uint64       `protobuf:"varint,25,opt,name=triggers_refused,json=triggersRefused,proto3" json:"triggers_refused,omitempty"`
+	TriggersLost    uint64       `protobuf:"varint,26,opt,name=triggers_lost,json=triggersLost,proto3" json:"triggers_lost,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -767,6 +770,27 @@ func (x *Counters) GetStreamsResumed() uint64 {
 func (x *Counters) GetEntriesRepeated() uint64 {
 	if x != nil {
 		return x.EntriesRepeated
+	}
+	return 0
+}
+
+func (x *Counters) GetTriggers() uint64 {
+	if x != nil {
+		return x.Triggers
+	}
+	return 0
+}
+
+func (x *Counters) GetTriggersRefused() uint64 {
+	if x != nil {
+		return x.TriggersRefused
+	}
+	return 0
+}
+
+func (x *Counters) GetTriggersLost() uint64 {
+	if x != nil {
+		return x.TriggersLost
 	}
 	return 0
 }
@@ -1077,7 +1101,7 @@ const file_ringlet_tagnet_v1_registers_proto_rawDesc = "" +
 	"\aCleared\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x13\n" +
 	"\x05at_ns\x18\x02 \x01(\x03R\x04atNs\x127\n" +
-	"\bcounters\x18\x03 \x01(\v2\x1b.ringlet.tagnet.v1.CountersR\bcounters\"\xb3\r\n" +
+	"\bcounters\x18\x03 \x01(\v2\x1b.ringlet.tagnet.v1.CountersR\bcounters\"\xe1\x0f\n" +
 	"\bCounters\x12)\n" +
 	"\x06cycles\x18\x01 \x01(\x04B\x11\x8a\xb5\x18\rcycles issuedR\x06cycles\x12]\n" +
 	"\x0epartial_cycles\x18\x02 \x01(\x04B6\x8a\xb5\x182cycles with fewer tokens than active builder unitsR\rpartialCycles\x128\n" +
@@ -1102,7 +1126,10 @@ const file_ringlet_tagnet_v1_registers_proto_rawDesc = "" +
 	"\x04tags\x18\x14 \x01(\v2\x1e.ringlet.tagnet.v1.TagCountersR\x04tags\x12\\\n" +
 	"\x0estreams_broken\x18\x15 \x01(\x04B5\x8a\xb5\x181streams that broke, of units that might come backR\rstreamsBroken\x12V\n" +
 	"\x0fstreams_resumed\x18\x16 \x01(\x04B-\x8a\xb5\x18)sessions that went on over another streamR\x0estreamsResumed\x12f\n" +
-	"\x10entries_repeated\x18\x17 \x01(\x04B;\x8a\xb5\x187entries that were sent again and had been taken alreadyR\x0fentriesRepeatedJ\x04\b\x06\x10\aJ\x04\b\f\x10\rR\n" +
+	"\x10entries_repeated\x18\x17 \x01(\x04B;\x8a\xb5\x187entries that were sent again and had been taken alreadyR\x0fentriesRepeated\x12N\n" +
+	"\btriggers\x18\x18 \x01(\x04B2\x8a\xb5\x18.triggers taken from outside: each is one eventR\btriggers\x12m\n" +
+	"\x10triggers_refused\x18\x19 \x01(\x04BB\x8a\xb5\x18>triggers refused, since too many waited or the run had its endR\x0ftriggersRefused\x12m\n" +
+	"\rtriggers_lost\x18\x1a \x01(\x04BH\x8a\xb5\x18Dtriggers that the kernel dropped, since the socket's buffer was fullR\ftriggersLostJ\x04\b\x06\x10\aJ\x04\b\f\x10\rR\n" +
 	"incompleteR\x11events_incomplete\"\xe6\x06\n" +
 	"\vTagCounters\x12D\n" +
 	"\blaunched\x18\x01 \x01(\x04B(\x8a\xb5\x18$tags that set out for the first timeR\blaunched\x12l\n" +

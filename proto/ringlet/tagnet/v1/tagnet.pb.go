@@ -228,6 +228,8 @@ const (
 	ControlRequest_OPERATION_INCLUDE_RU ControlRequest_Operation = 9
 	// Begin the high-water marks anew, from the present depths.
 	ControlRequest_OPERATION_CLEAR_REGISTERS ControlRequest_Operation = 10
+	// Trigger count events by hand. Refused in a run that has no trigger.
+	ControlRequest_OPERATION_TRIGGER ControlRequest_Operation = 11
 	// Let another node attach with the units of the target, and not the target itself.
 	ControlRequest_OPERATION_SUBSTITUTE ControlRequest_Operation = 20
 )
@@ -246,6 +248,7 @@ var (
 		8:  "OPERATION_LOSE_BU",
 		9:  "OPERATION_INCLUDE_RU",
 		10: "OPERATION_CLEAR_REGISTERS",
+		11: "OPERATION_TRIGGER",
 		20: "OPERATION_SUBSTITUTE",
 	}
 	ControlRequest_Operation_value = map[string]int32{
@@ -260,6 +263,7 @@ var (
 		"OPERATION_LOSE_BU":         8,
 		"OPERATION_INCLUDE_RU":      9,
 		"OPERATION_CLEAR_REGISTERS": 10,
+		"OPERATION_TRIGGER":         11,
 		"OPERATION_SUBSTITUTE":      20,
 	}
 )
@@ -1548,7 +1552,11 @@ type RegistersResponse struct {
 	// Tags under way; what is left after a run is what the check FIFO still holds. Absent without a ring.
 	Tags *Depth `protobuf:"bytes,31,opt,name=tags,proto3" json:"tags,omitempty"`
 	// The last clear; absent if there was none.
-	Cleared       *Cleared `protobuf:"bytes,32,opt,name=cleared,proto3" json:"cleared,omitempty"`
+	Cleared *Cleared `protobuf:"bytes,32,opt,name=cleared,proto3" json:"cleared,omitempty"`
+	// What triggers events, as in BeginRequest.
+	Trigger string `protobuf:"bytes,33,opt,name=trigger,proto3" json:"trigger,omitempty"`
+	// Triggers whose MEP was not issued; absent without a trigger.
+	Triggers      *Depth `protobuf:"bytes,34,opt,name=triggers,proto3" json:"triggers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1779,6 +1787,20 @@ func (x *RegistersResponse) GetCleared() *Cleared {
 	return nil
 }
 
+func (x *RegistersResponse) GetTrigger() string {
+	if x != nil {
+		return x.Trigger
+	}
+	return ""
+}
+
+func (x *RegistersResponse) GetTriggers() *Depth {
+	if x != nil {
+		return x.Triggers
+	}
+	return nil
+}
+
 // ControlRequest asks for one operation.
 type ControlRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1792,6 +1814,10 @@ type ControlRequest struct {
 	End *uint64 `protobuf:"fixed64,4,opt,name=end,proto3,oneof" json:"end,omitempty"`
 	// The user who asked for it, for a clear.
 	User string `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
+	// Triggers, for a trigger by hand.
+	Count uint64 `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"`
+	// Number of this request, drawn at random: the scheduler takes the triggers of a repeated request once.
+	Request uint64 `protobuf:"fixed64,7,opt,name=request,proto3" json:"request,omitempty"`
 	// With substitute: the node whose certificate counts for the units of the target; empty: the target itself.
 	Substitute    string `protobuf:"bytes,20,opt,name=substitute,proto3" json:"substitute,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1863,6 +1889,20 @@ func (x *ControlRequest) GetUser() string {
 	return ""
 }
 
+func (x *ControlRequest) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *ControlRequest) GetRequest() uint64 {
+	if x != nil {
+		return x.Request
+	}
+	return 0
+}
+
 func (x *ControlRequest) GetSubstitute() string {
 	if x != nil {
 		return x.Substitute
@@ -1876,7 +1916,9 @@ type ControlResponse struct {
 	// State of the scheduler.
 	State State `protobuf:"varint,1,opt,name=state,proto3,enum=ringlet.tagnet.v1.State" json:"state,omitempty"`
 	// MEPs that were taken from an excluded builder unit to be issued again.
-	Reissued      uint64 `protobuf:"varint,2,opt,name=reissued,proto3" json:"reissued,omitempty"`
+	Reissued uint64 `protobuf:"varint,2,opt,name=reissued,proto3" json:"reissued,omitempty"`
+	// Triggers that were taken.
+	Taken         uint64 `protobuf:"varint,3,opt,name=taken,proto3" json:"taken,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1921,6 +1963,13 @@ func (x *ControlResponse) GetState() State {
 func (x *ControlResponse) GetReissued() uint64 {
 	if x != nil {
 		return x.Reissued
+	}
+	return 0
+}
+
+func (x *ControlResponse) GetTaken() uint64 {
+	if x != nil {
+		return x.Taken
 	}
 	return 0
 }
@@ -1970,6 +2019,8 @@ type BeginRequest struct {
 	Whole bool `protobuf:"varint,19,opt,name=whole,proto3" json:"whole,omitempty"`
 	// Readout units assign MEPs by number: tokens come before their MEPs are read.
 	Push bool `protobuf:"varint,20,opt,name=push,proto3" json:"push,omitempty"`
+	// What triggers events: hand, unix:PATH or udp:HOST:PORT; empty: what the readout units have read is issued.
+	Trigger string `protobuf:"bytes,22,opt,name=trigger,proto3" json:"trigger,omitempty"`
 	// The scheduler of this view is lost: the host makes its successor. The answer comes when the state is rebuilt.
 	Succession    *Succession `protobuf:"bytes,21,opt,name=succession,proto3" json:"succession,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2144,6 +2195,13 @@ func (x *BeginRequest) GetPush() bool {
 		return x.Push
 	}
 	return false
+}
+
+func (x *BeginRequest) GetTrigger() string {
+	if x != nil {
+		return x.Trigger
+	}
+	return ""
 }
 
 func (x *BeginRequest) GetSuccession() *Succession {
@@ -2814,7 +2872,8 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x06recall\x18\v \x01(\v2\x19.ringlet.tagnet.v1.RecallR\x06recallJ\x04\b\t\x10\n" +
 	"\"B\n" +
 	"\x10RegistersRequest\x12.\n" +
-	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\"\xca\t\n" +
+	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\"\x9a\n" +
+	"\n" +
 	"\x11RegistersResponse\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\rR\x03run\x12\x12\n" +
 	"\x04view\x18\x02 \x01(\x04R\x04view\x12.\n" +
@@ -2845,20 +2904,24 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x06window\x18\x1d \x01(\v2\x18.ringlet.tagnet.v1.DepthR\x06window\x12.\n" +
 	"\x05again\x18\x1e \x01(\v2\x18.ringlet.tagnet.v1.DepthR\x05again\x12,\n" +
 	"\x04tags\x18\x1f \x01(\v2\x18.ringlet.tagnet.v1.DepthR\x04tags\x124\n" +
-	"\acleared\x18  \x01(\v2\x1a.ringlet.tagnet.v1.ClearedR\acleared\x1a:\n" +
+	"\acleared\x18  \x01(\v2\x1a.ringlet.tagnet.v1.ClearedR\acleared\x12\x18\n" +
+	"\atrigger\x18! \x01(\tR\atrigger\x124\n" +
+	"\btriggers\x18\" \x01(\v2\x18.ringlet.tagnet.v1.DepthR\btriggers\x1a:\n" +
 	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01J\x04\b\n" +
-	"\x10\vJ\x04\b\v\x10\fJ\x04\b\x0f\x10\x10J\x04\b\x10\x10\x11\"\xae\x04\n" +
+	"\x10\vJ\x04\b\v\x10\fJ\x04\b\x0f\x10\x10J\x04\b\x10\x10\x11\"\xf5\x04\n" +
 	"\x0eControlRequest\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12I\n" +
 	"\toperation\x18\x02 \x01(\x0e2+.ringlet.tagnet.v1.ControlRequest.OperationR\toperation\x12\x16\n" +
 	"\x06target\x18\x03 \x01(\tR\x06target\x12\x15\n" +
 	"\x03end\x18\x04 \x01(\x06H\x00R\x03end\x88\x01\x01\x12\x12\n" +
-	"\x04user\x18\x05 \x01(\tR\x04user\x12\x1e\n" +
+	"\x04user\x18\x05 \x01(\tR\x04user\x12\x14\n" +
+	"\x05count\x18\x06 \x01(\x04R\x05count\x12\x18\n" +
+	"\arequest\x18\a \x01(\x06R\arequest\x12\x1e\n" +
 	"\n" +
 	"substitute\x18\x14 \x01(\tR\n" +
-	"substitute\"\xb5\x02\n" +
+	"substitute\"\xcc\x02\n" +
 	"\tOperation\x12\x19\n" +
 	"\x15OPERATION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fOPERATION_PAUSE\x10\x01\x12\x14\n" +
@@ -2871,12 +2934,14 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x11OPERATION_LOSE_BU\x10\b\x12\x18\n" +
 	"\x14OPERATION_INCLUDE_RU\x10\t\x12\x1d\n" +
 	"\x19OPERATION_CLEAR_REGISTERS\x10\n" +
-	"\x12\x18\n" +
+	"\x12\x15\n" +
+	"\x11OPERATION_TRIGGER\x10\v\x12\x18\n" +
 	"\x14OPERATION_SUBSTITUTE\x10\x14B\x06\n" +
-	"\x04_end\"]\n" +
+	"\x04_end\"s\n" +
 	"\x0fControlResponse\x12.\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x18.ringlet.tagnet.v1.StateR\x05state\x12\x1a\n" +
-	"\breissued\x18\x02 \x01(\x04R\breissued\"\xfa\x04\n" +
+	"\breissued\x18\x02 \x01(\x04R\breissued\x12\x14\n" +
+	"\x05taken\x18\x03 \x01(\x04R\x05taken\"\x94\x05\n" +
 	"\fBeginRequest\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12\x10\n" +
 	"\x03rus\x18\x02 \x03(\tR\x03rus\x12\x10\n" +
@@ -2899,7 +2964,8 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x04live\x18\x11 \x01(\bR\x04live\x12\x16\n" +
 	"\x06events\x18\x12 \x01(\x06R\x06events\x12\x14\n" +
 	"\x05whole\x18\x13 \x01(\bR\x05whole\x12\x12\n" +
-	"\x04push\x18\x14 \x01(\bR\x04push\x12=\n" +
+	"\x04push\x18\x14 \x01(\bR\x04push\x12\x18\n" +
+	"\atrigger\x18\x16 \x01(\tR\atrigger\x12=\n" +
 	"\n" +
 	"succession\x18\x15 \x01(\v2\x1d.ringlet.tagnet.v1.SuccessionR\n" +
 	"succession\"\x81\x02\n" +
@@ -3061,43 +3127,44 @@ var file_ringlet_tagnet_v1_tagnet_proto_depIdxs = []int32{
 	35, // 24: ringlet.tagnet.v1.RegistersResponse.again:type_name -> ringlet.tagnet.v1.Depth
 	35, // 25: ringlet.tagnet.v1.RegistersResponse.tags:type_name -> ringlet.tagnet.v1.Depth
 	36, // 26: ringlet.tagnet.v1.RegistersResponse.cleared:type_name -> ringlet.tagnet.v1.Cleared
-	6,  // 27: ringlet.tagnet.v1.ControlRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	3,  // 28: ringlet.tagnet.v1.ControlRequest.operation:type_name -> ringlet.tagnet.v1.ControlRequest.Operation
-	0,  // 29: ringlet.tagnet.v1.ControlResponse.state:type_name -> ringlet.tagnet.v1.State
-	6,  // 30: ringlet.tagnet.v1.BeginRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	1,  // 31: ringlet.tagnet.v1.BeginRequest.policy:type_name -> ringlet.tagnet.v1.Policy
-	27, // 32: ringlet.tagnet.v1.BeginRequest.rules:type_name -> ringlet.tagnet.v1.Rules
-	20, // 33: ringlet.tagnet.v1.BeginRequest.succession:type_name -> ringlet.tagnet.v1.Succession
-	30, // 34: ringlet.tagnet.v1.Succession.substitutes:type_name -> ringlet.tagnet.v1.Succession.SubstitutesEntry
-	0,  // 35: ringlet.tagnet.v1.BeginResponse.state:type_name -> ringlet.tagnet.v1.State
-	6,  // 36: ringlet.tagnet.v1.EndRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	6,  // 37: ringlet.tagnet.v1.FollowRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	0,  // 38: ringlet.tagnet.v1.Notice.state:type_name -> ringlet.tagnet.v1.State
-	26, // 39: ringlet.tagnet.v1.Notice.incident:type_name -> ringlet.tagnet.v1.Incident
-	4,  // 40: ringlet.tagnet.v1.Incident.role:type_name -> ringlet.tagnet.v1.Incident.Role
-	5,  // 41: ringlet.tagnet.v1.Incident.kind:type_name -> ringlet.tagnet.v1.Incident.Kind
-	1,  // 42: ringlet.tagnet.v1.Rules.busy_group:type_name -> ringlet.tagnet.v1.Policy
-	28, // 43: ringlet.tagnet.v1.Rules.groups:type_name -> ringlet.tagnet.v1.UnitSet
-	28, // 44: ringlet.tagnet.v1.Rules.partitions:type_name -> ringlet.tagnet.v1.UnitSet
-	8,  // 45: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
-	14, // 46: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
-	15, // 47: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
-	17, // 48: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
-	19, // 49: ringlet.tagnet.v1.TagNet.Begin:input_type -> ringlet.tagnet.v1.BeginRequest
-	22, // 50: ringlet.tagnet.v1.TagNet.End:input_type -> ringlet.tagnet.v1.EndRequest
-	24, // 51: ringlet.tagnet.v1.TagNet.Follow:input_type -> ringlet.tagnet.v1.FollowRequest
-	12, // 52: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.Notices
-	12, // 53: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.Notices
-	16, // 54: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
-	18, // 55: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
-	21, // 56: ringlet.tagnet.v1.TagNet.Begin:output_type -> ringlet.tagnet.v1.BeginResponse
-	23, // 57: ringlet.tagnet.v1.TagNet.End:output_type -> ringlet.tagnet.v1.EndResponse
-	25, // 58: ringlet.tagnet.v1.TagNet.Follow:output_type -> ringlet.tagnet.v1.Notice
-	52, // [52:59] is the sub-list for method output_type
-	45, // [45:52] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	35, // 27: ringlet.tagnet.v1.RegistersResponse.triggers:type_name -> ringlet.tagnet.v1.Depth
+	6,  // 28: ringlet.tagnet.v1.ControlRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	3,  // 29: ringlet.tagnet.v1.ControlRequest.operation:type_name -> ringlet.tagnet.v1.ControlRequest.Operation
+	0,  // 30: ringlet.tagnet.v1.ControlResponse.state:type_name -> ringlet.tagnet.v1.State
+	6,  // 31: ringlet.tagnet.v1.BeginRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	1,  // 32: ringlet.tagnet.v1.BeginRequest.policy:type_name -> ringlet.tagnet.v1.Policy
+	27, // 33: ringlet.tagnet.v1.BeginRequest.rules:type_name -> ringlet.tagnet.v1.Rules
+	20, // 34: ringlet.tagnet.v1.BeginRequest.succession:type_name -> ringlet.tagnet.v1.Succession
+	30, // 35: ringlet.tagnet.v1.Succession.substitutes:type_name -> ringlet.tagnet.v1.Succession.SubstitutesEntry
+	0,  // 36: ringlet.tagnet.v1.BeginResponse.state:type_name -> ringlet.tagnet.v1.State
+	6,  // 37: ringlet.tagnet.v1.EndRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	6,  // 38: ringlet.tagnet.v1.FollowRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	0,  // 39: ringlet.tagnet.v1.Notice.state:type_name -> ringlet.tagnet.v1.State
+	26, // 40: ringlet.tagnet.v1.Notice.incident:type_name -> ringlet.tagnet.v1.Incident
+	4,  // 41: ringlet.tagnet.v1.Incident.role:type_name -> ringlet.tagnet.v1.Incident.Role
+	5,  // 42: ringlet.tagnet.v1.Incident.kind:type_name -> ringlet.tagnet.v1.Incident.Kind
+	1,  // 43: ringlet.tagnet.v1.Rules.busy_group:type_name -> ringlet.tagnet.v1.Policy
+	28, // 44: ringlet.tagnet.v1.Rules.groups:type_name -> ringlet.tagnet.v1.UnitSet
+	28, // 45: ringlet.tagnet.v1.Rules.partitions:type_name -> ringlet.tagnet.v1.UnitSet
+	8,  // 46: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
+	14, // 47: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
+	15, // 48: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
+	17, // 49: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
+	19, // 50: ringlet.tagnet.v1.TagNet.Begin:input_type -> ringlet.tagnet.v1.BeginRequest
+	22, // 51: ringlet.tagnet.v1.TagNet.End:input_type -> ringlet.tagnet.v1.EndRequest
+	24, // 52: ringlet.tagnet.v1.TagNet.Follow:input_type -> ringlet.tagnet.v1.FollowRequest
+	12, // 53: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.Notices
+	12, // 54: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.Notices
+	16, // 55: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
+	18, // 56: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
+	21, // 57: ringlet.tagnet.v1.TagNet.Begin:output_type -> ringlet.tagnet.v1.BeginResponse
+	23, // 58: ringlet.tagnet.v1.TagNet.End:output_type -> ringlet.tagnet.v1.EndResponse
+	25, // 59: ringlet.tagnet.v1.TagNet.Follow:output_type -> ringlet.tagnet.v1.Notice
+	53, // [53:60] is the sub-list for method output_type
+	46, // [46:53] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_tagnet_v1_tagnet_proto_init() }
