@@ -252,7 +252,7 @@ func (c *Core) Step(in *Input, out []Action) []Action {
 		c.finishEpochs(in)
 	}
 	c.forwardTags()
-	if c.clearing && c.transfers.sentCount == 0 {
+	if c.clearing && c.transfers.awaited.count == 0 {
 		c.clearing = false
 		c.do(Action{Kind: ReportCleared, Number: c.absences})
 	}

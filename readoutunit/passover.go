@@ -62,7 +62,9 @@ func (c *Core) finishEpochs(in *Input) {
 		return
 	}
 	for _, held := range in.Finished {
-		c.offered = min(c.offered, int(held.MinOffer))
+		if held.Rank != barrier.Nobody {
+			c.offered = min(c.offered, int(held.MinOffer))
+		}
 	}
 	c.roundOver = false
 	c.endPhase(cyclesOf(c.offered), in.Now)

@@ -18,7 +18,7 @@ func (w *tagRingWorld) holdsAll(set map[int]bool) bool {
 
 // clear has a readout unit report that it has dropped all tags, when no write of it is under way.
 func (w *tagRingWorld) clear(ru int) {
-	if w.clearing[ru] && w.rus[ru].sentCount == 0 {
+	if w.clearing[ru] && w.rus[ru].awaited.count == 0 {
 		w.clearing[ru] = false
 		w.cleared = append(w.cleared, [2]int{ru, w.known[ru]})
 	}

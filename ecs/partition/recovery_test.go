@@ -11,8 +11,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// A partition that may recover by itself begins a new run without the node that was lost, as often as it is allowed,
-// and then says that it does not.
+// A partition that may recover by itself begins a new run with the process that has taken the place of the one that was
+// lost, as often as it is allowed, and then says that it does not.
 func TestRecoversByItself(t *testing.T) {
 	t.Parallel()
 	h := newFarm(t, 4, func(c *config.Config) {
@@ -21,6 +21,8 @@ func TestRecoversByItself(t *testing.T) {
 	h.mustCommand("load", "configure", "start")
 	h.awaitBuilt(0)
 	h.endNode("n3")
+	h.await("n3 has ended", func() bool { return h.nodeEnded("n3") })
+	h.startNode("n3")
 	h.awaitBuilding(2)
 	if r := h.closedRun(1); r.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED || r.GetCause().GetComponent() != "n3" {
 		t.Errorf("run 1: %v: %v", r.GetVerdict(), r.GetCause())

@@ -150,6 +150,12 @@ func (c *Allocator) ExcludeBU(bu int, lost bool) (int, error) {
 	return n, nil
 }
 
+// withdrawalLog is all withdrawals so far; the list only grows.
+type withdrawalLog struct{ withdrawals []Withdrawal }
+
+// Withdrawals are all withdrawals so far, the oldest first.
+func (l *withdrawalLog) Withdrawals() []Withdrawal { return l.withdrawals }
+
 // recordWithdrawal records for the readout units that a builder unit is excluded or back, from the next cycle on.
 func (c *Allocator) recordWithdrawal(w Withdrawal) {
 	w.BeforeCycle = c.nextCycle

@@ -294,7 +294,7 @@ func (r *rebuild) count() {
 func (r *rebuild) loseOthers() {
 	for i := range r.rus {
 		if r.recalls[Readout][i] == nil {
-			_ = r.excludeRU(i) // it is no ring
+			_ = r.ExcludeRU(i) // the unit exists
 		}
 	}
 	for j := range r.bus {

@@ -19,10 +19,8 @@ type Core struct {
 	builderLoss config.LossPolicy // of builder units
 	spawnsNodes bool              // the control starts the processes of nodes by itself
 
-	inRun         bool // a run goes on, which tolerates losses
-	ignoresFaults bool // nodes are being ended on purpose
-	// what nodes report of themselves counts; before they are loaded they may still report an earlier run
-	acceptsReports    bool
+	inRun bool // a run goes on, which tolerates losses
+	attention
 	clock             awakeClock
 	fatalObservations []Observation // not tolerated, each once
 	lossObservations  []Observation // tolerated by a loss policy, each once
@@ -54,6 +52,13 @@ type node struct {
 
 // holdsDecisionOnly says that the node holds the decision unit and no other unit.
 func (n *node) holdsDecisionOnly() bool { return n.holdsDecision && !n.holdsReadout && !n.holdsBuilder }
+
+// attention says which reports and faults count.
+type attention struct {
+	ignoresFaults bool // nodes are being ended on purpose
+	// what nodes report of themselves counts; before they are loaded they may still report an earlier run
+	acceptsReports bool
+}
 
 // Action is what the caller does about an observation or a departure.
 type Action uint8
@@ -162,19 +167,19 @@ func (c *Core) SetScheduler(node string, successors bool) {
 }
 
 // AcceptReports has what nodes report of themselves count from now on.
-func (c *Core) AcceptReports() { c.acceptsReports = true }
+func (c *attention) AcceptReports() { c.acceptsReports = true }
 
 // AcceptsReports says whether what a node reports of itself counts.
-func (c *Core) AcceptsReports() bool { return c.acceptsReports }
+func (c *attention) AcceptsReports() bool { return c.acceptsReports }
 
 // IgnoreFaults has no fault count until Clear: the control ends nodes on purpose.
-func (c *Core) IgnoreFaults() { c.ignoresFaults = true }
+func (c *attention) IgnoreFaults() { c.ignoresFaults = true }
 
 // Clear forgets the fatal observations, and has faults count again.
 func (c *Core) Clear() { c.fatalObservations, c.inRun, c.ignoresFaults = nil, false, false }
 
 // IgnoresFaults says that IgnoreFaults was called: call Clear before another run.
-func (c *Core) IgnoresFaults() bool { return c.ignoresFaults }
+func (c *attention) IgnoresFaults() bool { return c.ignoresFaults }
 
 // Observe takes an observation of a component, and returns what the caller does and the fault for which. The fault may
 // be another node's: if n1 was suspended for 6 s and then reports that its link to n2 broke, the fault is n1's (see
