@@ -200,7 +200,8 @@ func (r *tagRing) updateQueue() {
 
 // isTransferOver tells that a tag's transfer has ended without being served by that tag.
 func (r *tagRing) isTransferOver(t *core.Tag) bool {
-	return t.MEP < r.t.firstMEP || t.TokenPlace < r.t.firstPlace || r.t.isKept(t.TokenPlace) && r.t.TransferAt(t.TokenPlace).Stage >= stageOrphaned
+	return t.MEP < r.t.firstMEP || t.TokenPlace < r.t.firstPlace ||
+		r.t.isKept(t.TokenPlace) && r.t.TransferAt(t.TokenPlace).Stage >= stageOrphaned
 }
 
 func (r *tagRing) awaitsService(h *heldTag) bool {

@@ -135,8 +135,8 @@ func (c *RUClient) ReportStop(mep uint64) error {
 	return c.Err()
 }
 
-// ReportCleared reports that the unit has dropped all tags, and has no write under way, since the first count absences of
-// readout units; otherwise it is like Update.
+// ReportCleared reports that the unit has dropped all tags, and has no write under way, since the first count absences
+// of readout units; otherwise it is like Update.
 func (c *RUClient) ReportCleared(count uint64) error {
 	c.latest.mu.Lock()
 	c.latest.cleared = count

@@ -132,8 +132,8 @@ func TestTagsWithAnEndThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// TestExclusionIsReportedToTheTagRing holds that all readout units hear what is withdrawn, and that the ring closes over
-// the gap: the tags start again at the first readout unit that is left, once it has dropped those that it had.
+// TestExclusionIsReportedToTheTagRing holds that all readout units hear what is withdrawn, and that the ring closes
+// over the gap: the tags start again at the first readout unit that is left, once it has dropped those that it had.
 func TestExclusionIsReportedToTheTagRing(t *testing.T) {
 	cfg := small(2, 2)
 	cfg.Core.TagRing, cfg.Core.Loose = true, true

@@ -42,8 +42,8 @@ func (r *reporter) missingReadouts(reports []*nodev1.Report, reg *core.Registers
 	return all
 }
 
-// widenOutages has the range of MEPs of a readout unit include those that a lost builder unit may have built without it:
-// nobody knows its last counts. At most inFlight MEPs are issued and not built. issued is how many were in all.
+// widenOutages has the range of MEPs of a readout unit include those that a lost builder unit may have built without
+// it: nobody knows its last counts. At most inFlight MEPs are issued and not built. issued is how many were in all.
 func widenOutages(u *recording.UnitOutages, inFlight, issued uint64) {
 	for _, o := range u.Outages {
 		u.FirstMEP = min(u.FirstMEP, o.FromMEP-min(o.FromMEP, inFlight))

@@ -974,8 +974,9 @@ type Successor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of the run.
 	Run uint32 `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"`
-	// Name in whose certificate it answers, and address of its service, host:port.
-	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Name in whose certificate it answers.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Address of its service, host:port.
 	Address       string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -720,9 +720,10 @@ type Recall struct {
 	Absent []uint64 `protobuf:"fixed64,1,rep,packed,name=absent,proto3" json:"absent,omitempty"`
 	// First cycle that a readout unit was not told.
 	NextCycle uint64 `protobuf:"varint,2,opt,name=next_cycle,json=nextCycle,proto3" json:"next_cycle,omitempty"`
-	// Released watermark that it was told, and the MEPs that were held up.
-	Released uint64   `protobuf:"varint,3,opt,name=released,proto3" json:"released,omitempty"`
-	HeldUp   []uint64 `protobuf:"fixed64,4,rep,packed,name=held_up,json=heldUp,proto3" json:"held_up,omitempty"`
+	// Released watermark that it was told.
+	Released uint64 `protobuf:"varint,3,opt,name=released,proto3" json:"released,omitempty"`
+	// MEPs below the watermark without an outcome.
+	HeldUp []uint64 `protobuf:"fixed64,4,rep,packed,name=held_up,json=heldUp,proto3" json:"held_up,omitempty"`
 	// MEPs abandoned, as it was told.
 	Abandoned uint64 `protobuf:"varint,5,opt,name=abandoned,proto3" json:"abandoned,omitempty"`
 	// Tokens that it was told.
@@ -733,15 +734,21 @@ type Recall struct {
 	Withdrawn []uint64 `protobuf:"fixed64,8,rep,packed,name=withdrawn,proto3" json:"withdrawn,omitempty"`
 	// Outcomes that a builder unit has queued in its session.
 	Entries uint64 `protobuf:"varint,9,opt,name=entries,proto3" json:"entries,omitempty"`
-	// Its last outcomes: MEP, attempt and slot, events, outcome of each.
-	Meps     []uint64 `protobuf:"fixed64,10,rep,packed,name=meps,proto3" json:"meps,omitempty"`
-	Slots    []uint32 `protobuf:"fixed32,11,rep,packed,name=slots,proto3" json:"slots,omitempty"`
-	Events   []uint32 `protobuf:"fixed32,12,rep,packed,name=events,proto3" json:"events,omitempty"`
-	Outcomes []byte   `protobuf:"bytes,13,opt,name=outcomes,proto3" json:"outcomes,omitempty"`
-	// All its outcomes in the run.
-	Built         uint64 `protobuf:"varint,14,opt,name=built,proto3" json:"built,omitempty"`
-	EventsBuilt   uint64 `protobuf:"varint,15,opt,name=events_built,json=eventsBuilt,proto3" json:"events_built,omitempty"`
-	Discarded     uint64 `protobuf:"varint,16,opt,name=discarded,proto3" json:"discarded,omitempty"`
+	// MEPs of its last outcomes; element i of the following lists belongs to outcome i.
+	Meps []uint64 `protobuf:"fixed64,10,rep,packed,name=meps,proto3" json:"meps,omitempty"`
+	// Attempt (bits 31..24) and slot (bits 23..0).
+	Slots []uint32 `protobuf:"fixed32,11,rep,packed,name=slots,proto3" json:"slots,omitempty"`
+	// Number of events.
+	Events []uint32 `protobuf:"fixed32,12,rep,packed,name=events,proto3" json:"events,omitempty"`
+	// Outcome, as in FeedbackBatch.
+	Outcomes []byte `protobuf:"bytes,13,opt,name=outcomes,proto3" json:"outcomes,omitempty"`
+	// MEPs that it has built in the run.
+	Built uint64 `protobuf:"varint,14,opt,name=built,proto3" json:"built,omitempty"`
+	// Events that it has built in the run.
+	EventsBuilt uint64 `protobuf:"varint,15,opt,name=events_built,json=eventsBuilt,proto3" json:"events_built,omitempty"`
+	// MEPs that it has discarded in the run.
+	Discarded uint64 `protobuf:"varint,16,opt,name=discarded,proto3" json:"discarded,omitempty"`
+	// MEPs that it has rejected in the run.
 	Rejected      uint64 `protobuf:"varint,17,opt,name=rejected,proto3" json:"rejected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2214,8 +2221,9 @@ func (x *BeginRequest) GetSuccession() *Succession {
 // Succession says from whom a successor hears what its predecessor had done.
 type Succession struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names of the nodes whose readout units, and whose builder units, live and take part.
+	// Names of the nodes whose readout units live and take part.
 	Rus []string `protobuf:"bytes,1,rep,name=rus,proto3" json:"rus,omitempty"`
+	// Names of the nodes whose builder units live and take part.
 	Bus []string `protobuf:"bytes,2,rep,name=bus,proto3" json:"bus,omitempty"`
 	// Milliseconds to wait for them. Those that have not attached by then are lost.
 	WaitMs uint32 `protobuf:"varint,3,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
