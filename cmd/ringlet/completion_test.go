@@ -23,9 +23,9 @@ func TestProposals(t *testing.T) {
 		"co":                        "control config completion",
 		"completion ":               "bash zsh fish", // words is for the scripts
 		"run --disc":                "--discipline",
-		"run --discipline ":         "shift tagring tagring-wait pull free",
-		"run --discipline p":        "pull",
-		"run --discipline=p":        "--discipline=pull",
+		"run --discipline ":         "shift push tagring tagring-wait pull free",
+		"run --discipline p":        "push pull",
+		"run --discipline=p":        "--discipline=push --discipline=pull",
 		"run --json --phase-end c":  "central count",
 		"run --packing ":            "",
 		"bench sw":                  "sweep",
@@ -76,12 +76,12 @@ func TestCompletionScripts(t *testing.T) {
 	}
 	dir := completionDir(t)
 	for line, want := range map[string]string{
-		"ringlet bench sw":            "sweep",
-		"~/ringlet bench sw":          "sweep",
-		"ringlet run --discipline=pu": "pull", // = divides words in bash
-		"ringlet run --discipline pu": "pull",
-		"ringlet ctl load pack":       "",
-		"ringlet ctl wat":             "watch",
+		"ringlet bench sw":             "sweep",
+		"~/ringlet bench sw":           "sweep",
+		"ringlet run --discipline=pul": "pull", // = divides words in bash
+		"ringlet run --discipline pul": "pull",
+		"ringlet ctl load pack":        "",
+		"ringlet ctl wat":              "watch",
 	} {
 		cmd := exec.Command("bash", "-c", bashScript+`
 compopt() { :; }
@@ -130,7 +130,7 @@ func TestFishCompletes(t *testing.T) {
 	for line, want := range map[string]string{
 		"ringlet bench sw":                "sweep",
 		"ringlet run --discipline ":       "free pull shift tagring tagring-wait", // and no files
-		"ringlet run --discipline=pu":     "--discipline=pull",
+		"ringlet run --discipline=pul":    "--discipline=pull",
 		"ringlet run --config=fi":         "--config=file.yaml",
 		"ringlet config check fi":         "file.yaml",
 		"ringlet ctl wat":                 "watch",

@@ -54,7 +54,7 @@ type Data struct {
 	FragmentSize  int     `yaml:"fragment-size" default:"133" group:"Data" help:"Mean size of a generated fragment in bytes, 0 to 65535."`
 	FragmentModel string  `yaml:"fragment-model" enum:"lhcb,poisson,constant,velo," default:"" group:"Data" help:"Generated fragments: lhcb (three groups of sources with unequal shares, Poissonian sizes), poisson, constant, velo (the 100 boards of a simulated vertex detector, each a source). Default lhcb."`
 	Rate          float64 `yaml:"rate" default:"0" group:"Data" help:"Events per second; 0 = as fast as it goes."`
-	Trigger       string  `yaml:"trigger" default:"" placeholder:"WHAT" group:"Data" help:"What triggers events, in place of the rate, with --packing 1: hand (ringlet ctl trigger, the page), or datagrams to the scheduler's node, unix:PATH, udp:PORT (of 127.0.0.1) or udp:HOST:PORT. Each datagram is one event, and the hand works, too."`
+	Trigger       string  `yaml:"trigger" default:"" placeholder:"WHAT" group:"Data" help:"What triggers events: hand, unix:PATH, udp:PORT or udp:HOST:PORT. By hand: ringlet ctl trigger, or the page. The others take datagrams at the scheduler's node, udp:PORT at 127.0.0.1; each is one event, and the hand works, too. In place of the rate, with --packing 1."`
 	Streams       Counts  `yaml:"streams" default:"0" placeholder:"N,..." group:"Data" help:"Sources of each readout unit: 3, or a number for each, such as 5,3. 0 = 3, or what --sources or the input needs."`
 	Sources       int     `yaml:"sources" default:"0" group:"Data" help:"Sources of all readout units, dealt out evenly. 0 = by --streams."`
 	Seed          uint64  `yaml:"seed" default:"1" group:"Data" help:"Seed of the generator: the same seed gives the same bytes."`
@@ -66,7 +66,7 @@ type Data struct {
 type Traffic struct {
 	// Seats "" means the order of ranks, RoI "" no region of interest.
 	Discipline string `yaml:"discipline" enum:"${disciplines}" default:"shift" group:"Traffic" help:"Who decides when a readout unit may send: ${help_disciplines}."`
-	PhaseEnd   string `yaml:"phase-end" default:"tournament" placeholder:"WHAT" group:"Traffic" help:"What ends a phase of the shift: the name of a barrier, count, or a time such as 20ms. Barriers: ${help_barriers}. count: the unit's own MFPs are written. A time: the hosts' clocks must agree to a small part of it."`
+	PhaseEnd   string `yaml:"phase-end" default:"tournament" placeholder:"WHAT" group:"Traffic" help:"What ends a phase of the shift: a barrier, count, or a time such as 20ms. Barriers: ${help_barriers}. count: the unit's own MFPs are written. A time: the hosts' clocks must agree to a small part of it."`
 	PhaseSlack int    `yaml:"phase-slack" default:"-1" group:"Traffic" help:"Most phases that a readout unit may be ahead of the slowest one, if a barrier ends the phases, 0 to 16. A value counts up to one less than the phases of a round. -1 (on a command line --phase-slack=-1): the most that counts between processes of one host (ringlet run, or --transport local), which have no ports to keep free; else 0."`
 	Seats      string `yaml:"seats" default:"" placeholder:"RANKS" group:"Traffic" help:"Order of the nodes in the shift, by rank, with - for a dummy: 0,1,-,2. ringlet plan proposes it. Default: in the order of ranks."`
 	RoI        string `yaml:"roi" name:"roi" default:"" placeholder:"RUS[:SHARE]" group:"Traffic" help:"With --discipline pull: readout units to ask first, by index. With a share, as in 0,2:0.3, 0.3 of the MEPs are accepted, chosen by number and seed; builder units ask for the other parts of these MEPs, and reject all other MEPs. Without a share the filter decides by the first parts which MEPs are rejected; without a filter all are accepted."`
@@ -83,7 +83,7 @@ type Schedule struct {
 	Slots      int    `yaml:"slots" default:"0" group:"Schedule" help:"Slots per builder unit, each the memory for one MEP; 0 = fitted to the data: 4, and more of MEPs below 4 MiB."`
 	SlotSize   Bytes  `yaml:"slot-size" default:"0" group:"Schedule" help:"Size of a slot, such as 64MiB; 0 = fitted to the data."`
 	EmptyPlace string `yaml:"empty-place" enum:"wait,skip," default:"" group:"Schedule" help:"When a builder unit has no free slot: the cycle waits, or its place is empty (skip). Default wait, or skip with --discipline pull."`
-	Overload   string `yaml:"overload" enum:"hold,discard" default:"hold" group:"Schedule" help:"When an output cannot keep up: complete MEPs hold their slots, or are discarded."`
+	Overload   string `yaml:"overload" enum:"hold,discard" default:"hold" group:"Schedule" help:"If an output cannot keep up, complete MEPs hold their slots, or are discarded."`
 
 	// Rules of turns. BusyGroup stays "" without groups, so that giving it there can be refused.
 	Next       string `yaml:"next" default:"" placeholder:"RULE" group:"Schedule" help:"Which builder unit gets the next MEP: round-robin, demand, or the weight of each, such as 2,1,1. round-robin: group after group, in a group one after the other. demand: the group with the largest share of its slots free, in it the builder unit with most. Weights are 1 to 100; 2,1,1 gives the first one half of the MEPs. Default round-robin, or demand with --discipline pull."`
@@ -129,7 +129,7 @@ type Operation struct {
 	ReadoutLoss string        `yaml:"readout-loss" default:"essential" placeholder:"POLICY" group:"Operation" help:"Loss of readout units: essential (the run ends, and no other begins without all of them), at-least N of M (the run goes on while N are left, and events lack what the lost ones had, marked as missing), or expendable (likewise, while one is left). A run ends all the same where the node has a builder unit, too, or with tags."`
 	BuilderLoss string        `yaml:"builder-loss" default:"essential" placeholder:"POLICY" group:"Operation" help:"Loss of builder units: essential (the run ends), at-least N of M (the run goes on, degraded, while N are left), or expendable (while one is left)."`
 	ControlLoss time.Duration `yaml:"control-loss" default:"60s" group:"Operation" help:"How long the nodes go on building when the control is gone. After that they end the run in good order."`
-	Spares      string        `yaml:"spares" enum:"never,auto" default:"never" group:"Operation" help:"What the nodes do that have joined and are no members: nothing (never), or substitute for members that are lost, in the run (auto)."`
+	Spares      string        `yaml:"spares" enum:"never,auto" default:"never" group:"Operation" help:"Nodes that are no members substitute for lost ones: never, or auto. With auto they do so in the run."`
 	Recovery    string        `yaml:"recovery" default:"never" placeholder:"POLICY" group:"Operation" help:"After a fault has ended a run: never (an operator has to recover), or N in TIME (the partition recovers and starts a new run by itself, at most N times in that time, e.g. 3 in 10m)."`
 
 	// Decisions. Zero DecisionTimeout: see EffectiveDecisionTimeout.
