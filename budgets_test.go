@@ -124,7 +124,7 @@ var budgets = map[string]int{
 	"sim/lhcb":                 600,
 	"sim/predict":              1690,
 	"sim/study":                770,
-	"tagnet":                   3170,
+	"tagnet":                   3200,
 	"tagnet/core":              4360,
 	"testkit/apitest":          990,
 	"testkit/apitest/fake":     130,

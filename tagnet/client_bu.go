@@ -52,7 +52,7 @@ type BUHandlers struct {
 	// its other slots that wait for parts. Its error ends the session. Nil: ignored.
 	OnValid func([]core.PlacedToken) error
 	// Outcomes keeps the unit's outcomes from one session of a run to the next. Nil: it has only one.
-	Outcomes *core.OutcomeLog
+	Outcomes *OutcomeLog
 }
 
 type queuedFeedback struct {
@@ -77,7 +77,7 @@ func DialBU(ctx context.Context, target string, scope Scope, slots int, handlers
 func newBUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, slots int,
 	handlers BUHandlers) (*BUClient, error) {
 	if handlers.Outcomes == nil {
-		handlers.Outcomes = core.NewOutcomeLog(slots)
+		handlers.Outcomes = NewOutcomeLog(slots)
 	}
 	c := &BUClient{
 		service:  tagnetv1.NewTagNetClient(conn),
@@ -123,7 +123,7 @@ func (c *BUClient) QueueFeedback(entries ...core.Feedback) error {
 	for i := range entries {
 		e := q.out.add()
 		e.Feedback, e.queuedAt = entries[i], since
-		c.handlers.Outcomes.Add(entries[i])
+		c.handlers.Outcomes.add(entries[i])
 	}
 	q.mu.Unlock()
 	return nil
@@ -184,7 +184,7 @@ func (c *BUClient) openingMessage(scope *tagnetv1.Scope) *tagnetv1.FeedbackBatch
 	m := &tagnetv1.FeedbackBatch{Scope: scope, SlotCount: uint32(c.slots), Had: c.position()}
 	if c.recalls {
 		r := core.Recall{Absences: c.absences, Entries: c.queue.out.claimAll()}
-		r.Outcomes, r.Totals = c.handlers.Outcomes.Outcomes()
+		r.Outcomes, r.Totals = c.handlers.Outcomes.outcomes()
 		m.Recall = recallMessage(&r)
 	}
 	return m
@@ -196,7 +196,7 @@ func (c *BUClient) setService(s tagnetv1.TagNetClient) { c.service = s }
 func (c *BUClient) finish() {
 	c.queue.mu.Lock()
 	defer c.queue.mu.Unlock()
-	c.handlers.Outcomes.Forget(int(c.queue.out.total() - c.queue.out.acked))
+	c.handlers.Outcomes.forget(int(c.queue.out.total() - c.queue.out.acked))
 }
 
 func (c *BUClient) send() error {

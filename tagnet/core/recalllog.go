@@ -67,7 +67,7 @@ func (l *TokenLog) Tokens() (all []PlacedToken, count uint64) {
 	return all, l.count
 }
 
-// An OutcomeLog keeps the last outcomes of a builder unit in a run, for Recall.Outcomes. A nil log keeps nothing.
+// An OutcomeLog keeps the last outcomes of a builder unit in a run, for Recall.Outcomes.
 type OutcomeLog struct {
 	keep   int // at least
 	kept   []Feedback
@@ -80,9 +80,6 @@ func NewOutcomeLog(keep int) *OutcomeLog { return &OutcomeLog{keep: max(1, keep)
 
 // Add adds an outcome.
 func (l *OutcomeLog) Add(f Feedback) {
-	if l == nil {
-		return
-	}
 	if len(l.kept) >= 2*l.keep {
 		l.kept = l.kept[:copy(l.kept, l.kept[len(l.kept)-l.keep:])]
 	}
@@ -92,9 +89,6 @@ func (l *OutcomeLog) Add(f Feedback) {
 
 // Forget removes the last n outcomes: the scheduler may not have taken them before it excluded the unit.
 func (l *OutcomeLog) Forget(n int) {
-	if l == nil {
-		return
-	}
 	from := len(l.kept) - min(n, len(l.kept))
 	for _, f := range l.kept[from:] {
 		l.totals.add(f, ^uint64(0)) // minus one
