@@ -281,7 +281,8 @@ func FuzzTokens(f *testing.F) {
 // TestFeedbackDoesNotAllocate holds that outcomes wait for the sender without an allocation.
 func TestFeedbackDoesNotAllocate(t *testing.T) {
 	const batch = 256
-	c := &BUClient{clientSession: clientSession{wake: make(chan struct{}, 1)}, slots: batch, began: time.Now()}
+	c := &BUClient{clientSession: clientSession{wake: make(chan struct{}, 1)}, slots: batch, began: time.Now(),
+		handlers: BUHandlers{Outcomes: NewOutcomeLog(batch)}}
 	entries := make([]core.Feedback, batch)
 	give := func() {
 		must(t, c.SendFeedback(entries...))
@@ -299,7 +300,8 @@ func TestFeedbackDoesNotAllocate(t *testing.T) {
 
 // TestHeldFeedbackWaits holds that held entries go with the next, and wake nobody before.
 func TestHeldFeedbackWaits(t *testing.T) {
-	c := &BUClient{clientSession: clientSession{wake: make(chan struct{}, 1)}, slots: 2, began: time.Now()}
+	c := &BUClient{clientSession: clientSession{wake: make(chan struct{}, 1)}, slots: 2, began: time.Now(),
+		handlers: BUHandlers{Outcomes: NewOutcomeLog(2)}}
 	if err := c.QueueFeedback(core.Feedback{MEP: 1}); err != nil || len(c.wake) != 0 {
 		t.Errorf("%v, woken %d times", err, len(c.wake))
 	}
