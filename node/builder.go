@@ -103,7 +103,7 @@ func (c *builder) dialer(run *runStart, unit *builderunit.Builder) func(context.
 		client, err := tagnet.DialBU(ctx, address, scope, c.cfg.Slots, tagnet.BUHandlers{
 			OnAbsences: c.absenceHandler(), OnValid: unit.KeepValid, Outcomes: outcomes}, opts...)
 		if err == nil {
-			run.awaitSuccessors(client)
+			run.awaitSuccessors(client, c.cfg.ControlLoss)
 		}
 		return client, err
 	}

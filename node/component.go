@@ -39,9 +39,15 @@ type runStart struct {
 	attach func() (address string, scope tagnet.Scope, opts []grpc.DialOption)
 }
 
-// successorTimeout is how long a unit waits for a successor of its scheduler, where a node has it: longer than a
-// control needs to take a silent node for lost. Then the run is over for the unit.
-const successorTimeout = 30 * time.Second
+// minSuccessorTimeout is how long a unit waits at least for a successor of its scheduler, where a node has it: longer
+// than a control needs to take a silent node for lost.
+const minSuccessorTimeout = 30 * time.Second
+
+// successorTimeout is how long a unit waits for a successor, if the control may be silent for controlLoss: a control
+// that comes back makes one. If none comes, the lease ends the run in good order before the unit gives it up.
+func successorTimeout(controlLoss time.Duration) time.Duration {
+	return max(minSuccessorTimeout, controlLoss+leaseGrace+lingerTimeout)
+}
 
 // session is a unit's session with the scheduler.
 type schedulerSession interface {
@@ -50,9 +56,9 @@ type schedulerSession interface {
 }
 
 // awaitSuccessors has a session wait for a successor of its scheduler, if there may be one.
-func (r *runStart) awaitSuccessors(s schedulerSession) {
+func (r *runStart) awaitSuccessors(s schedulerSession, controlLoss time.Duration) {
 	if r.GetTagnetName() != "" {
-		s.AwaitSuccessor(successorTimeout)
+		s.AwaitSuccessor(successorTimeout(controlLoss))
 	}
 }
 

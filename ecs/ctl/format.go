@@ -147,6 +147,9 @@ func writeComponent(t *table, c *ecsv1.Component, first, rest string) {
 	}
 	if by := c.GetFacts()["substitute"]; by != "" {
 		where = "on " + by + ", " + where
+		if own := c.GetFacts()["own"]; own != "" {
+			where += "; " + c.GetName() + " itself is there, at " + own
+		}
 	}
 	t.row(first+c.GetName(), stateText(c), participation, c.GetLoss(), where, causeText(c.GetCause()))
 	for i, child := range c.GetChildren() {

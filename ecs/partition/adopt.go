@@ -129,7 +129,7 @@ func (a *adopter) rejoin(ctx context.Context) error {
 	nodeSet := nodes.NewNodeSet(a.members.nodeSetOptions(&a.participantConfig, memberNames(a.view)), a.participantConfig)
 	ctx, cancel := context.WithTimeout(ctx, a.rejoinTimeout())
 	defer cancel()
-	err := nodeSet.Rejoin(ctx, a.view, a.saved.Linked)
+	err := nodeSet.Rejoin(ctx, a.view, a.saved.Linked, a.saved.Run != 0)
 	a.updateState(func(s *partitionState) { s.nodeSet = nodeSet })
 	a.publishf(severityWarning, "run", nodes.ControlName,
 		"the control has come back and finds its partition, which was %s",
@@ -149,13 +149,16 @@ func (a *adopter) readStates(nodeSet *nodes.NodeSet) {
 	}
 }
 
-// takeUpRun connects to the scheduler of the run, and collects the reports of nodes and scheduler.
+// takeUpRun connects to the scheduler of the run, has the run go on without nodes that have gone, and collects the
+// reports of nodes and scheduler.
 func (a *adopter) takeUpRun(nodeSet *nodes.NodeSet) error {
 	run, err := nodeSet.Adopt(a.saved.Run, a.record.GetRunKey())
 	if err != nil {
 		return err
 	}
 	a.updateState(func(s *partitionState) { s.run, s.runRecord = run, a.record })
+	run.LoseAbsent()
+	nodeSet.EnsureWatched()
 	reports := &ecsrun.Reports{
 		SelfStop:        nodeSet.SelfStopCause() != nil,
 		SchedulerPaused: core.State(run.LastStats().GetState()) == core.Paused,

@@ -9,6 +9,7 @@ import (
 	ecsrun "ringlet/ecs/run"
 	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	"ringlet/testkit/patiently"
 )
 
 // A partition that may recover by itself begins a new run with the process that has taken the place of the one that was
@@ -150,4 +151,45 @@ func TestMemoryThatCannotBeRead(t *testing.T) {
 	}
 	h.awaitJoined(2)
 	h.mustCommand("load", "unload")
+}
+
+// The scheduler's node and the control are killed together: whichever comes back first, the run goes on.
+func TestSchedulerAndControlComeBack(t *testing.T) {
+	t.Parallel()
+	for name, nodeFirst := range map[string]bool{"the node first": true, "the control first": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newFarm(t, 3, func(c *config.Config) {
+				c.ReadoutLoss, c.BuilderLoss, c.ControlLoss = "at-least 2 of 3", "at-least 2 of 3", time.Hour
+				c.Output = t.TempDir() + "/"
+			})
+			h.mustCommand("load", "configure", "start")
+			h.awaitBuilt(0)
+			h.stopControl()
+			h.endNode("n0") // which has the scheduler
+			patiently.Receive(t, h.gone["n0"])
+			if nodeFirst {
+				h.startNode("n0")
+			}
+			h.restartControl(0)
+			if h.state() != "Running" || !h.Status().GetRoot().GetDegraded() {
+				t.Errorf("it is %s, degraded %v", h.state(), h.Status().GetRoot().GetDegraded())
+			}
+			if !h.journalHas("degraded", "has taken over its scheduler") {
+				t.Error("nobody tells of the successor")
+			}
+			h.awaitBuilt(h.Built())
+			if !nodeFirst {
+				h.startNode("n0")
+			}
+			h.await("n0 is back", func() bool { return h.journalHas("back", "n0 was lost") })
+			h.awaitBuilt(h.Built())
+			h.mustCommand("stop")
+			r := h.closedRun(1)
+			good(t, r, ecsv1.Verdict_VERDICT_DEGRADED, "stopped")
+			if r.GetCause().GetComponent() != "n0" {
+				t.Errorf("the cause is %v", r.GetCause())
+			}
+		})
+	}
 }

@@ -57,6 +57,11 @@ func TestSpareSubstitutes(t *testing.T) {
 	h.await("n2 is missed", func() bool { return len(h.members.Members()) == 4 })
 	h.startNode("n2")
 	h.awaitJoined(4)
+	if !slices.ContainsFunc(h.Status().GetRoot().GetChildren(), func(c *ecsv1.Component) bool {
+		return c.GetName() == "n2" && c.GetFacts()["own"] != ""
+	}) {
+		t.Error("nothing shows the own process of n2, which is back")
+	}
 	h.endNode("n3")
 	h.await("it is back", func() bool {
 		return h.journalHas("back", "n2 was lost") && !h.Status().GetRoot().GetDegraded()

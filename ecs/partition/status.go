@@ -115,6 +115,10 @@ func (p *Partition) nodeStatus(name string, rank int, rep *nodev1.Report, nodeSe
 	if c.State == "" {
 		c.State = "unknown"
 	}
+	own, joined := p.cfg.Members.ByName()[name]
+	if joined && c.Facts["substitute"] != "" {
+		c.Facts["own"] = own.Meta.GRPCAddr
+	}
 	if lost := nodeSet.Presence(name).Gone; lost != "" {
 		c.State, c.Included, c.InError = "lost", false, true
 		c.Cause = &ecsv1.Cause{Component: name, What: lost, Code: causeCodeNodeGone}
@@ -123,7 +127,7 @@ func (p *Partition) nodeStatus(name string, rank int, rep *nodev1.Report, nodeSe
 				c.Cause = recordCause(x, causeCodeNodeLost, nil)
 			}
 		}
-		if _, back := p.cfg.Members.ByName()[name]; back && run == nil && p.runner.Status().State != fsm.Error {
+		if joined && run == nil && p.runner.Status().State != fsm.Error {
 			c.Cause.Advice = configureAdvice
 		}
 	}

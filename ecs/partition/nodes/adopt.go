@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"ringlet/ecs/partition/fault"
@@ -11,14 +12,15 @@ import (
 
 // Rejoin connects to the nodes of a view that an earlier control made, and asks each for a report. If some do not
 // answer, UnreachableNodes names them from the error. linked says whether the earlier control had linked the nodes.
-// Call Adopt or EnsureWatched next, to watch the nodes.
-func (c *NodeSet) Rejoin(ctx context.Context, view *nodev1.View, linked bool) error {
+// With inRun a node at whose address no process listens is not waited for: a new one would not know the run. Call Adopt
+// or EnsureWatched next.
+func (c *NodeSet) Rejoin(ctx context.Context, view *nodev1.View, linked, inRun bool) error {
 	c.view.Store(view)
 	c.linked.Store(linked)
 	if err := c.dial(view.GetMembers()...); err != nil {
 		return err
 	}
-	return c.awaitAnswers(ctx)
+	return c.awaitAnswers(ctx, inRun)
 }
 
 // EndScheduler ends the scheduler of a run that is over, if its node still has it.
@@ -33,7 +35,7 @@ func (c *NodeSet) EndScheduler(number uint32) {
 }
 
 // Adopt takes up a run that an earlier control began. key is the run's key by its record; if the record has none, the
-// key comes from the nodes' reports.
+// key comes from the nodes' reports. Call LoseAbsent and EnsureWatched next.
 func (c *NodeSet) Adopt(number uint32, key []byte) (*Run, error) {
 	r := c.NewRun(number)
 	r.tagnetName = reportedScheduler(c.Reports(), number)
@@ -45,20 +47,67 @@ func (c *NodeSet) Adopt(number uint32, key []byte) (*Run, error) {
 	r.key = reportedKey(c.Reports(), number)
 	r.tagnetName, r.tagnetAddress = n.process(), n.entry().GetGrpcAddress()
 	r.SetKey(key)
-	r.attachScheduler(n)
-	for _, u := range r.Stats().GetBus() {
-		c.faults.updateCore(func(core *fault.Core) {
-			core.AdoptUnit(u.GetName(), u.GetLost(), u.GetExcluded(), u.GetCounters().GetExclusions() > 0)
-		})
-	}
-	for _, u := range r.Stats().GetRus() {
-		c.faults.updateCore(func(core *fault.Core) {
-			core.AdoptUnit(u.GetName(), u.GetExcluded(), false, u.GetExclusions() > 0)
-		})
+	if r.hasRun(n) && r.askScheduler(n) == nil { // what it tells of losses comes before any other observation
+		for _, u := range r.LastStats().GetBus() {
+			c.faults.updateCore(func(core *fault.Core) {
+				core.AdoptUnit(u.GetName(), u.GetLost(), u.GetExcluded(), u.GetCounters().GetExclusions() > 0)
+			})
+		}
+		for _, u := range r.LastStats().GetRus() {
+			c.faults.updateCore(func(core *fault.Core) {
+				core.AdoptUnit(u.GetName(), u.GetExcluded(), false, u.GetExclusions() > 0)
+			})
+		}
 	}
 	c.faults.tolerateLosses(r.handleLoss)
-	c.EnsureWatched()
+	r.attachScheduler(n)
 	return r, nil
+}
+
+// hasRun says that a node answered a Rejoin, and has the run.
+func (r *Run) hasRun(n *member) bool {
+	return !n.unresponsive.Load() && n.latestReport().GetRun() == r.cfg.RunNumber
+}
+
+// LoseAbsent loses the nodes that have gone from a run which others still build, while no control was there. It returns
+// when the run goes on without them, with a successor if one had the scheduler, or is to end. Call it after Adopt.
+func (r *Run) LoseAbsent() {
+	if !slices.ContainsFunc(r.nodes, r.builds) || r.SelfStopCause() != nil {
+		return // the run is over, or ends
+	}
+	r.units.takeover.Lock() // the successor waits for nobody who is found to be gone
+	for _, n := range r.nodes {
+		if x := r.absence(n); x != nil && !r.Presence(n.name).Lost {
+			r.faults.observe(*x)
+		}
+	}
+	r.units.takeover.Unlock()
+	r.faults.awaitLosses()
+}
+
+// builds says that a node has the run, and has not ended it.
+func (r *Run) builds(n *member) bool { return r.hasRun(n) && !n.latestReport().GetFinal() }
+
+// absence is the observation that a node does not build the run any more; nil if it does.
+func (r *Run) absence(n *member) *fault.Observation {
+	if n.unresponsive.Load() {
+		ctx, cancel := context.WithTimeout(context.Background(), r.opts.timeoutFor(firstAnswerTimeout))
+		defer cancel()
+		if err := n.requestReport(ctx); err != nil {
+			x := r.watch.lossObservation(n, err)
+			return &x
+		}
+		n.unresponsive.Store(false)
+	}
+	x := fault.Observation{Kind: fault.ProcessVanished, Fault: fault.SeenByControl(n.name, fault.SubsystemProcess,
+		n.processWords()+" has ended while no control was there, and "+errNewProcess.Error())}
+	switch {
+	case r.builds(n):
+		return nil
+	case r.hasRun(n):
+		x.Kind, x.What = fault.SilentToControl, "it ended its part in the run while no control was there"
+	}
+	return &x
 }
 
 // reportedScheduler is the node that has the scheduler of a run, by most reports; empty if none says it. It is not the

@@ -26,7 +26,8 @@ type faults struct {
 	isFaulted bool              // faulted is closed
 	onLoss    func(fault.Fault) // takes the units of a lost node out of the run; nil outside of a run
 
-	runNumber atomic.Uint32 // the last run that was made
+	runNumber      atomic.Uint32 // the last run that was made
+	lossesUnderWay atomic.Int32  // calls of onLoss
 }
 
 func newFaults(spawnsNodes bool) *faults {
@@ -68,8 +69,12 @@ func (f *faults) observeLocked(x fault.Observation) {
 		f.isFaulted = true
 		close(f.faulted)
 	case fault.LoseUnit:
-		if f.onLoss != nil {
-			go f.onLoss(broken)
+		if lose := f.onLoss; lose != nil {
+			f.lossesUnderWay.Add(1)
+			go func() {
+				defer f.lossesUnderWay.Add(-1)
+				lose(broken)
+			}()
 		}
 	case fault.NoAction:
 	}
@@ -189,6 +194,13 @@ func (f *faults) AwaitCause() *fault.Error {
 		time.Sleep(10 * time.Millisecond)
 	}
 	return f.cause()
+}
+
+// awaitLosses waits until the run goes on, or ends, without each node that was lost so far.
+func (f *faults) awaitLosses() {
+	for f.lossesUnderWay.Load() > 0 {
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // untilFault returns a context that is also canceled, with errOtherFailed, a time after the first fault or after failed

@@ -187,7 +187,7 @@ func (c *NodeSet) Connect(ctx context.Context, names []string, members []cluster
 	if err := c.dial(entriesOf(&c.cfg, names, members)...); err != nil {
 		return err
 	}
-	if err := c.awaitAnswers(ctx); err != nil {
+	if err := c.awaitAnswers(ctx, false); err != nil {
 		return err
 	}
 	c.watch.begin()
@@ -278,17 +278,22 @@ func (o *Options) dialService(m *nodev1.Member) (*grpc.ClientConn, error) {
 }
 
 // awaitAnswers waits for the first answer of every node, so that a node which refuses this control is known at once.
-func (c *NodeSet) awaitAnswers(ctx context.Context) error {
+// With inRun it does not wait for a process to begin.
+func (c *NodeSet) awaitAnswers(ctx context.Context, inRun bool) error {
 	return c.forEach(func(n *member) error {
-		err := n.awaitAnswer(ctx)
+		err := n.awaitAnswer(ctx, inRun)
 		n.unresponsive.Store(err != nil)
 		return err
 	})
 }
 
-// awaitAnswer asks until the node answers, or one side refuses the other's term or certificate.
-func (m *member) awaitAnswer(ctx context.Context) error {
-	return poll(ctx, retryInterval, func() (bool, error) { return m.tryAnswer(ctx) })
+// awaitAnswer asks until the node answers, or one side refuses the other's term or certificate. With thereNow it also
+// ends when no process listens at the node's address.
+func (m *member) awaitAnswer(ctx context.Context, thereNow bool) error {
+	return poll(ctx, retryInterval, func() (bool, error) {
+		final, why := m.tryAnswer(ctx)
+		return final || thereNow && why != nil && isConnRefused(why), why
+	})
 }
 
 // tryAnswer asks a node once; final says that asking again changes nothing.

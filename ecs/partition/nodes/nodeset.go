@@ -458,7 +458,7 @@ func RequestFacts(ctx context.Context, id *certs.Identity, term tagnet.Term,
 			c.log.Warn("a node cannot be asked what it has", "node", m.Name, "err", err)
 		}
 	}
-	_ = c.awaitAnswers(ctx)
+	_ = c.awaitAnswers(ctx, false)
 	var facts []config.NodeFacts
 	for i, f := range c.Facts() {
 		if c.nodes[i].latestReport() != nil {

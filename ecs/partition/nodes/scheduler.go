@@ -203,15 +203,18 @@ func (r *scheduler) refreshStats() error {
 		return nil
 	}
 	st, err := s.Stats()
-	if err != nil {
-		return err
+	if err == nil {
+		r.takeStats(st)
 	}
+	return err
+}
+
+func (r *scheduler) takeStats(st tagcore.Stats) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if accountsFinal(st) || !accountsFinal(r.lastStats) { // answers to two goroutines may come in the wrong order
 		r.lastStats = st
 	}
-	return nil
 }
 
 // LastStats are the scheduler's last figures. It does not ask the scheduler, and so never waits.
@@ -298,13 +301,30 @@ func (r *scheduler) schedulerAnswers() bool {
 	if err != nil {
 		return false
 	}
+	return r.askRepeatedly(n, r.current()) == nil
+}
+
+func (r *scheduler) askRepeatedly(n *member, sched tagnet.Scheduler) error {
 	ctx, cancel := context.WithTimeout(context.Background(), retryTimeout)
 	defer cancel()
 	return poll(ctx, retryInterval, func() (bool, error) {
-		_, failed := r.current().Stats()
+		st, failed := sched.Stats()
+		if failed == nil {
+			r.takeStats(st)
+		}
 		var gone *tagnet.GoneError
 		return !errors.As(failed, &gone) || n.unresponsive.Load(), failed
-	}) == nil
+	})
+}
+
+// askScheduler asks the scheduler on a node for its figures before the control has a session with it.
+func (r *scheduler) askScheduler(n *member) error {
+	sched := tagnet.NewRemote(n.conn, tagnet.RemoteConfig{
+		Scope:          r.schedulerScope(),
+		MinCallTimeout: r.set.opts.MinTimeout,
+	})
+	defer sched.Close()
+	return r.askRepeatedly(n, sched)
 }
 
 // SchedulerNode is the node, or the member for which it substitutes, whose process runs the scheduler now; empty: this

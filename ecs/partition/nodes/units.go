@@ -374,10 +374,7 @@ func (u *units) reconnect(ctx context.Context, n *member, at cluster.Member) err
 	n.conn.swap(conn)
 	soon, cancel := context.WithTimeout(ctx, u.run.opts.timeoutFor(firstAnswerTimeout))
 	defer cancel()
-	err = poll(soon, retryInterval, func() (bool, error) {
-		final, why := n.tryAnswer(soon)
-		return final || why != nil && isConnRefused(why), why // the cluster lists a process for some time after its end
-	})
+	err = n.awaitAnswer(soon, true) // the cluster lists a process for some time after its end
 	n.unresponsive.Store(err != nil)
 	return err
 }
