@@ -37,7 +37,7 @@ var budgets = map[string]int{
 	"ecs/partition":            4440,
 	"ecs/partition/fault":      1020,
 	"ecs/partition/merging":    120,
-	"ecs/partition/nodes":      4990,
+	"ecs/partition/nodes":      5090,
 	"ecs/record":               910,
 	"ecs/run":                  380,
 	"event":                    1760,

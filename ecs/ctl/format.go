@@ -147,8 +147,8 @@ func writeComponent(t *table, c *ecsv1.Component, first, rest string) {
 	}
 	if by := c.GetFacts()["substitute"]; by != "" {
 		where = "on " + by + ", " + where
-		if own := c.GetFacts()["own"]; own != "" {
-			where += "; " + c.GetName() + " itself is there, at " + own
+		if address := c.GetFacts()["new_process"]; address != "" {
+			where += "; " + c.GetName() + " itself is there, at " + address
 		}
 	}
 	t.row(first+c.GetName(), stateText(c), participation, c.GetLoss(), where, causeText(c.GetCause()))

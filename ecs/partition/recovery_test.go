@@ -193,3 +193,22 @@ func TestSchedulerAndControlComeBack(t *testing.T) {
 		})
 	}
 }
+
+// The scheduler's node is told to end: another node takes the scheduler over, and the node ends.
+func TestSchedulerNodeLeaves(t *testing.T) {
+	t.Parallel()
+	h := newFarm(t, 3, func(c *config.Config) {
+		c.ReadoutLoss, c.BuilderLoss, c.Output = "at-least 2 of 3", "at-least 2 of 3", t.TempDir()+"/"
+	})
+	h.mustCommand("load", "configure", "start")
+	h.awaitBuilt(0)
+	h.requestEnd("n0")
+	h.await("it is let go", func() bool { return h.journalHas("left", "n0: it was told to end. n1 has taken over") })
+	h.await("it has ended", func() bool { return h.nodeEnded("n0") })
+	before := h.awaitBuilt(h.Built())
+	h.startNode("n0")
+	h.await("it is back", func() bool { return h.journalHas("back", "n0 was lost") })
+	h.awaitBuilt(before)
+	h.mustCommand("stop")
+	good(t, h.closedRun(1), ecsv1.Verdict_VERDICT_DEGRADED, "stopped")
+}

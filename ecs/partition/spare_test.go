@@ -58,7 +58,7 @@ func TestSpareSubstitutes(t *testing.T) {
 	h.startNode("n2")
 	h.awaitJoined(4)
 	if !slices.ContainsFunc(h.Status().GetRoot().GetChildren(), func(c *ecsv1.Component) bool {
-		return c.GetName() == "n2" && c.GetFacts()["own"] != ""
+		return c.GetName() == "n2" && c.GetFacts()["new_process"] != ""
 	}) {
 		t.Error("nothing shows the own process of n2, which is back")
 	}

@@ -115,9 +115,9 @@ func (p *Partition) nodeStatus(name string, rank int, rep *nodev1.Report, nodeSe
 	if c.State == "" {
 		c.State = "unknown"
 	}
-	own, joined := p.cfg.Members.ByName()[name]
+	newProcess, joined := p.cfg.Members.ByName()[name]
 	if joined && c.Facts["substitute"] != "" {
-		c.Facts["own"] = own.Meta.GRPCAddr
+		c.Facts["new_process"] = newProcess.Meta.GRPCAddr
 	}
 	if lost := nodeSet.Presence(name).Gone; lost != "" {
 		c.State, c.Included, c.InError = "lost", false, true
