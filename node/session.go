@@ -39,6 +39,9 @@ type session struct {
 // newSession makes a node's memory and its end of the links, which connect then opens.
 func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 	a, err := newAssignment(req, n.cfg.Name)
+	if err == nil && !n.cfg.Roles.CanHold(a.self.GetReadout(), a.self.GetBuilder()) {
+		err = fmt.Errorf("%s was started with --role %s: it does not take other units", n.cfg.Name, n.cfg.Roles.Word())
+	}
 	if err != nil {
 		return nil, err
 	}

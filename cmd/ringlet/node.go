@@ -30,6 +30,7 @@ type nodeCmd struct {
 	Certs       string        `type:"existingdir" placeholder:"DIR" help:"Directory with this node's certificate, the CA's and the gossip key: ringlet certs makes it."`
 	Host        string        `default:"127.0.0.1" help:"Address to bind, which the others must be able to reach."`
 	DataHost    string        `default:"" help:"Address to bind for data, where they have a network of their own. Empty = that of --host."`
+	Role        string        `enum:"ru,bu,both,spare" default:"both" help:"Units that this node may have: ru (a readout unit), bu (a builder unit), both (either, or both), or spare (as both, but only in place of a member)."`
 	Procs       int           `default:"0" help:"Processors to use at a time. 0 = all."`
 	Spin        time.Duration `default:"0s" help:"How long to look for packets before sleeping. 50us to 1ms pay where this node has a processor of its own; 0 = sleep at once."`
 	DataPort    int           `default:"0" help:"UDP port of the data. 0 = any."`
@@ -82,7 +83,7 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 		Join:         c.Join,
 		Identity:     id,
 		GossipKey:    key,
-		Roles:        cluster.Readout | cluster.Builder,
+		Roles:        cluster.ParseRole(c.Role),
 		Version:      version,
 		GossipTiming: cluster.TimingFor(c.Host, c.Join),
 		Log:          slog.Default(),

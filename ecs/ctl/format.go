@@ -127,7 +127,7 @@ func writeStatus(w io.Writer, st *ecsv1.PartitionStatus) error {
 		return err
 	}
 	t = newTable(w)
-	t.row("component", "state", "takes part", "if lost", "where", "cause")
+	t.row("component", "state", "takes part", "role", "if lost", "where", "cause")
 	writeComponent(t, root, "", "")
 	return t.end()
 }
@@ -151,7 +151,8 @@ func writeComponent(t *table, c *ecsv1.Component, first, rest string) {
 			where += "; " + c.GetName() + " itself is there, at " + address
 		}
 	}
-	t.row(first+c.GetName(), stateText(c), participation, c.GetLoss(), where, causeText(c.GetCause()))
+	t.row(first+c.GetName(), stateText(c), participation, c.GetFacts()["role"], c.GetLoss(), where,
+		causeText(c.GetCause()))
 	for i, child := range c.GetChildren() {
 		if i == len(c.GetChildren())-1 {
 			writeComponent(t, child, rest+"└ ", rest+"  ")

@@ -95,6 +95,11 @@ func writeRun(w io.Writer, r *ecsv1.Run) error {
 		formatSeconds(r.GetDurationS())))
 	t.row("rate", FormatFrequency(r.GetEventRateHz())+", "+FormatThroughput(r.GetGoodputGbps()))
 	t.row("nodes", strings.Join(r.GetNodes(), " "))
+	var roles []string
+	for _, name := range slices.Sorted(maps.Keys(r.GetRoles())) {
+		roles = append(roles, name+" "+r.GetRoles()[name])
+	}
+	optional("roles", strings.Join(roles, ", "))
 	for _, name := range slices.Sorted(maps.Keys(r.GetVersions())) {
 		t.row("version of "+name, r.GetVersions()[name])
 	}

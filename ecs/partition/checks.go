@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,9 @@ type checks struct {
 // completeConfiguration completes a configuration: a text with changed settings, over the defaults of the control.
 func (c *checks) completeConfiguration(text string, settings []string) (config.Completed, error) {
 	settings = slices.DeleteFunc(settings, func(s string) bool { return strings.TrimSpace(s) == "" })
-	return compose(c.cfg.Default, text, settings)
+	cfg := c.cfg.Default
+	cfg.JoinedMembers = membersByRole(c.cfg.Members.ByName())
+	return compose(cfg, text, settings)
 }
 
 // compose completes a configuration that a client gives, or one that is derived from it for the nodes that take part. A
@@ -57,11 +60,27 @@ func (c *checks) checkMembers(cfg config.Completed, present map[string]cluster.M
 	if less, there, err := selectMembers(cfg, names, absent); err == nil {
 		cfg, names = less, there
 	}
-	if err := cfg.CheckNodes(c.memberFacts(present)); err != nil {
+	facts := c.memberFacts(present)
+	var err error
+	if names != nil {
+		err = checkRoles(&cfg, names, present)
+	} else if len(facts) >= cfg.Nodes { // else CheckNodes says so
+		names, err = layOut(&cfg, present)
+	}
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(facts, func(a, b config.NodeFacts) int {
+		return compareRanks(slices.Index(names, a.Name), slices.Index(names, b.Name))
+	})
+	if err := cfg.CheckNodes(facts); err != nil {
 		return err
 	}
 	return c.checkWritable(cfg, names, present)
 }
+
+// compareRanks orders ranks; -1, of a node that is no member, comes last.
+func compareRanks(a, b int) int { return cmp.Compare(uint(a), uint(b)) }
 
 // checkConfiguration tests a configuration against the nodes that are present and against its input, which it reads for
 // at most the given time.

@@ -255,11 +255,11 @@ func (c *conductor) watch(run *nodes.Run) {
 	defer tick.Stop()
 	ctx, cancel := context.WithCancel(c.ctx)
 	back := &readmitter{
-		conductor:     c,
-		run:           run,
-		readmissions:  map[string]readmission{},
-		withheld:      map[string]bool{},
-		refusedSpares: map[string]bool{},
+		conductor:    c,
+		run:          run,
+		readmissions: map[string]readmission{},
+		withheld:     map[string]bool{},
+		refused:      map[string]bool{},
 	}
 	defer back.awaitAttempt()
 	defer cancel()

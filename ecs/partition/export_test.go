@@ -37,6 +37,10 @@ var (
 	Allowance     = mayRecover
 	SelectMembers = selectMembers
 	Verdict       = recordVerdict
+	LayOut        = layOut
+	CheckRoles    = checkRoles
+	MembersByRole = membersByRole
+	Substitutes   = withSubstitutes
 )
 
 type Absent = absentNode

@@ -1,6 +1,7 @@
 package partition_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -55,6 +56,7 @@ type farm struct {
 	spawner    partition.Spawner // of the next control; nil: nodes are started by the test
 	port       int               // of the control's gossip
 	minTimeout time.Duration     // of the next control
+	roles      map[string]string // of nodes that are started next, by name; both where there is none
 
 	mu          sync.Mutex
 	nodes       map[string]context.CancelFunc
@@ -84,6 +86,16 @@ const certLifetime = time.Hour
 // newFarm makes a control and as many nodes, n0 and so on, that have joined.
 func newFarm(t *testing.T, nodes int, change func(*config.Config)) *farm {
 	t.Helper()
+	var names []string
+	for i := range nodes {
+		names = append(names, fmt.Sprintf("n%d", i))
+	}
+	return newFarmOf(t, names, nil, change)
+}
+
+// newFarmOf makes a control and nodes of these names and roles, that have joined.
+func newFarmOf(t *testing.T, names []string, roles map[string]string, change func(*config.Config)) *farm {
+	t.Helper()
 	ca, err := certs.NewCA(certLifetime)
 	if err != nil {
 		t.Fatal(err)
@@ -102,8 +114,9 @@ func newFarm(t *testing.T, nodes int, change func(*config.Config)) *farm {
 
 		minTimeout: patiently.LongTimeout,
 		reporters:  map[string]func() *nodev1.Report{},
+		roles:      roles,
 	}
-	h.cfg.Nodes, h.cfg.Packing, h.cfg.Slots = nodes, 500, 4
+	h.cfg.Nodes, h.cfg.Packing, h.cfg.Slots = len(names), 500, 4
 	h.cfg.Rate, h.cfg.FragmentSize = 20_000, 30        // leaves the processors free for what is tried
 	h.cfg.Debug.BarrierTimeout = patiently.LongTimeout // a busy machine is no fault
 	// names the segments of configured nodes, all of which live in this process
@@ -121,10 +134,10 @@ func newFarm(t *testing.T, nodes int, change func(*config.Config)) *farm {
 		h.mu.Unlock()
 		patiently.Wait(t, h.wg.Wait)
 	})
-	for i := range nodes {
-		h.startNode(fmt.Sprintf("n%d", i))
+	for _, name := range names {
+		h.startNode(name)
 	}
-	h.awaitJoined(nodes)
+	h.awaitJoined(len(names))
 	return h
 }
 
@@ -199,7 +212,7 @@ func (h *farm) startNode(name string) {
 	h.mu.Lock()
 	h.nodes[name], h.endRequests[name], h.gone[name] = cancel, endRequest, gone
 	h.mu.Unlock()
-	id := h.identity(name, certs.RoleNode)
+	role, id := h.roles[name], h.identity(name, certs.RoleNode)
 	monitor, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		h.t.Fatal(err)
@@ -212,7 +225,7 @@ func (h *farm) startNode(name string) {
 			Join:            []string{fmt.Sprintf("127.0.0.1:%d", h.port)},
 			Identity:        id,
 			GossipKey:       h.key,
-			Roles:           cluster.Readout | cluster.Builder,
+			Roles:           cluster.ParseRole(cmp.Or(role, "both")),
 			Version:         "test",
 			GossipTiming:    timing(),
 			IdleTimeout:     patiently.Scaled(30 * time.Second), // a busy machine hears nothing of a peer for seconds

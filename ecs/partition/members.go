@@ -50,15 +50,19 @@ func (m *members) chooseMembers(ctx context.Context, cfg *config.Completed) ([]s
 	if names := cfg.MemberNames(); names != nil {
 		return names, nil
 	}
-	names := cluster.UnitNames(m.awaitNodes(ctx, *cfg, m.joinDeadline()))
-	if len(names) < cfg.Nodes {
-		if err := m.crashFault(wantedProcessNames(cfg)); err != nil {
-			return nil, err
-		}
+	joined := m.awaitNodes(ctx, *cfg, m.joinDeadline())
+	names, err := layOut(cfg, joined)
+	if err == nil {
+		return names, nil
+	}
+	if err := m.crashFault(wantedProcessNames(cfg)); err != nil {
+		return nil, err
+	}
+	if names := cluster.UnitNames(joined); len(names) < cfg.Nodes {
 		return nil, fmt.Errorf("%d nodes are wanted, and only %d have joined at %s: %s",
 			cfg.Nodes, len(names), m.cfg.Members.Addr(), strings.Join(names, ", "))
 	}
-	return names[:cfg.Nodes], nil
+	return nil, err
 }
 
 // participants are the nodes that take part now.
@@ -74,6 +78,9 @@ func (m *members) selectParticipants(l *loadedConfig, absent []absentNode,
 	present map[string]cluster.Member) (participants, error) {
 	absent = m.addUnjoined(absent, l.names, present)
 	cfg, names, err := selectMembers(l.cfg, l.names, absent)
+	if err == nil {
+		err = checkRoles(&cfg, names, present)
+	}
 	processes := make([]string, len(names))
 	for i, name := range names {
 		processes[i] = present[name].Name
@@ -254,7 +261,8 @@ func (m *members) awaitNodes(ctx context.Context, cfg config.Completed, until ti
 		return m.awaitMembers(ctx, names, nil, until)
 	}
 	return m.awaitJoined(ctx, wantedProcessNames(&cfg), until, func(there map[string]cluster.Member) bool {
-		return len(cluster.UnitNames(there)) >= cfg.Nodes
+		_, err := layOut(&cfg, there)
+		return err == nil
 	})
 }
 

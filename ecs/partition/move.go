@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"ringlet/ecs/api"
@@ -82,6 +83,10 @@ func (p mover) mayMove(now partitionState, state fsm.State, member, to string) e
 	m, there := p.cfg.Members.ByName()[to]
 	if !there || !m.Meta.Roles.HoldsUnit() {
 		return &api.ArgumentError{Name: "arguments.to", Why: fmt.Sprintf("no node called %q has joined", to)}
+	}
+	l := now.loadedConfig
+	if err := mayHold(m, unitsOf(l.cfg.Roles()[slices.Index(l.names, member)])); err != nil {
+		return preconditionError(state, commandMove, err.Error())
 	}
 	if to != member && now.loadedConfig.hasMember(to) {
 		return preconditionError(state, commandMove, to+" is a member itself: units go to spares, or back to their own node")

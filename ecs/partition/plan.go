@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"ringlet/ecs/partition/nodes"
-	"ringlet/node/cluster"
 	"ringlet/node/config"
 	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
@@ -89,12 +88,11 @@ func planLoading(plan *planner) {
 		return
 	}
 	names := cfg.MemberNames()
-	if there := cluster.UnitNames(present); names == nil && len(there) >= cfg.Nodes {
-		names = there[:cfg.Nodes]
-	}
 	if names == nil {
-		plan.addRefusal("%d nodes are wanted, and fewer have joined", cfg.Nodes)
-		return
+		if names, err = layOut(&cfg, present); err != nil {
+			plan.addRefusal("%v", err)
+			return
+		}
 	}
 	if cfg.InputFile() != "" { // a plan reads no file: every client that may only look may ask for one
 		plan.addStep(nodes.ControlName, "reads the input %s to its end, and refuses it if it cannot be replayed", cfg.Input)

@@ -14,11 +14,11 @@ import (
 // readmitter takes nodes that were lost in a run, and have joined the cluster again, back into the run, one at a time.
 type readmitter struct {
 	*conductor
-	run           *nodes.Run
-	readmissions  map[string]readmission // by node
-	withheld      map[string]bool        // nodes that do not come back because of their output; owned by the attempt
-	refusedSpares map[string]bool        // by lost node and spare: the refusal was told; owned by the attempt
-	attemptDone   chan struct{}          // closed when the attempt under way is over; nil: there is none
+	run          *nodes.Run
+	readmissions map[string]readmission // by node
+	withheld     map[string]bool        // nodes that do not come back because of their output; owned by the attempt
+	refused      map[string]bool        // by lost node and process: the refusal was told; owned by the attempt
+	attemptDone  chan struct{}          // closed when the attempt under way is over; nil: there is none
 }
 
 // readmission is how far a lost node is on its way back.
@@ -99,6 +99,10 @@ const (
 
 // readmit tries to take a node into the run, by its own process or by that of a spare.
 func (c *readmitter) readmit(ctx context.Context, name string, m cluster.Member) {
+	if err := c.mayHave(name, m); err != nil {
+		c.noteRefused(name, m.Name, err)
+		return
+	}
 	if err := c.run.Reconnect(ctx, name, m); err != nil {
 		c.log.Debug("the process that is to have the units of a lost node is not there", "node", name, "process", m.Name,
 			"err", err)
@@ -157,11 +161,18 @@ func describeReadmission(name, process string, decides bool, gone *tagnetv1.Gone
 
 // noteRefusedSpare says once for each lost node and spare why the spare does not substitute.
 func (c *readmitter) noteRefusedSpare(name, process string, why error) {
-	if name == process || c.refusedSpares[name+" "+process] {
+	if name != process {
+		c.noteRefused(name, process, why)
+	}
+}
+
+// noteRefused says once for each lost node and process why the process does not get the units.
+func (c *readmitter) noteRefused(name, process string, why error) {
+	if c.refused[name+" "+process] {
 		return
 	}
-	c.refusedSpares[name+" "+process] = true
-	c.publishf(severityWarning, "spare", name, "%s does not substitute for %s: %v", process, name, why)
+	c.refused[name+" "+process] = true
+	c.publishf(severityWarning, "spare", name, "%s does not get the units of %s: %v", process, name, why)
 }
 
 // noteReadmitted saves the state, and clears Degraded if all units take part.

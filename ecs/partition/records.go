@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"ringlet/ecs/partition/nodes"
 	ecsrun "ringlet/ecs/run"
 	"ringlet/node"
+	"ringlet/node/cluster"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
@@ -52,6 +54,7 @@ func (rs *records) openRecord(nodeSet *nodes.NodeSet) error {
 		Scan:       a.scanName,
 		Nodes:      nodeSet.Names(),
 		Versions:   rs.versions(nodeSet),
+		Roles:      rs.roles(nodeSet),
 		RunKey:     nodes.NewKey(),
 	})
 	if err != nil {
@@ -75,6 +78,25 @@ func (rs *records) versions(nodeSet *nodes.NodeSet) map[string]string {
 		v[nodeSet.Names()[i]] = rep.GetVersion()
 	}
 	return v
+}
+
+// roles are the roles of members and spares, by name.
+func (rs *records) roles(nodeSet *nodes.NodeSet) map[string]string {
+	out, l := map[string]string{}, rs.currentState().loadedConfig
+	for _, m := range rs.cfg.Members.Members() {
+		switch roles := m.Meta.Roles; {
+		case !roles.HoldsUnit() || l.hasMember(m.Name) || slices.Contains(nodeSet.Processes(), m.Name):
+		case roles.Contains(cluster.Spare):
+			out[m.Name] = "spare"
+		default:
+			out[m.Name] = fmt.Sprintf("spare (%s)", roles.Word())
+		}
+	}
+	cfg := nodeSet.Configuration()
+	for i, name := range nodeSet.Names() {
+		out[name] = unitsOf(cfg.Roles()[i]).Word()
+	}
+	return out
 }
 
 // reserveNumber raises the next run number above those that the output holds: another run control may have written

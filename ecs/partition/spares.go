@@ -11,12 +11,17 @@ import (
 // A spare is a node of the cluster that is no member of the configuration. With spares: auto it substitutes for a
 // member that is lost: its process gets rank, indices and seat of the member, under the member's name.
 
-// substitutesFor returns which spare substitutes for which member: the first spare for the first member that is
-// missing, and so on. Members without a spare are left out.
-func substitutesFor(missing, spares []string) map[string]string {
+// substitutesFor returns which spare substitutes for which member: for the first member that is missing the first spare
+// that can have its units, and so on. Members without a spare are left out.
+func substitutesFor(missing, spares []string, can func(member, spare string) bool) map[string]string {
 	out := map[string]string{}
-	for i, name := range missing[:min(len(missing), len(spares))] {
-		out[name] = spares[i]
+	for _, name := range missing {
+		for i, spare := range spares {
+			if can(name, spare) {
+				out[name], spares = spare, slices.Delete(slices.Clone(spares), i, i+1)
+				break
+			}
+		}
 	}
 	return out
 }
@@ -44,7 +49,10 @@ func withSubstitutes(cfg *config.Completed, names []string, absent []absentNode,
 		_, there := out[name]
 		return there || isAbsent(absent, name)
 	})
-	for name, by := range substitutesFor(missing, sparesAmong(present, taken)) {
+	can := func(member, spare string) bool {
+		return mayHold(present[spare], unitsOf(cfg.Roles()[slices.Index(names, member)])) == nil
+	}
+	for name, by := range substitutesFor(missing, sparesAmong(present, taken), can) {
 		out[name] = present[by]
 	}
 	return out
@@ -71,9 +79,15 @@ func (c *readmitter) candidates(name string) (list []cluster.Member) {
 		taken = append(taken, process)
 	}
 	for _, spare := range sparesAmong(members, taken) {
-		if m := members[spare]; !c.run.ProcessEnded(spare, m.Meta.GRPCAddr) {
+		if m := members[spare]; !c.run.ProcessEnded(spare, m.Meta.GRPCAddr) && c.mayHave(name, m) == nil {
 			list = append(list, m)
 		}
 	}
 	return list
+}
+
+// mayHave says why a node cannot have the units of a member of the run; nil if it can.
+func (c *readmitter) mayHave(member string, node cluster.Member) error {
+	cfg := c.run.Configuration()
+	return mayHold(node, unitsOf(cfg.Roles()[slices.Index(c.run.Names(), member)]))
 }

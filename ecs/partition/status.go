@@ -138,6 +138,7 @@ func (p *Partition) nodeStatus(name string, rank int, rep *nodev1.Report, nodeSe
 	cfg := nodeSet.Configuration()
 	readout, builder := cfg.LossPolicies()
 	role := cfg.Roles()[rank]
+	c.Facts["role"] = unitsOf(role).Word()
 	unit := func(kind string, index int, loss config.LossPolicy, in bool) {
 		c.Children = append(c.Children, &ecsv1.Component{
 			Name:      fmt.Sprintf("%s unit %d", kind, index),
@@ -198,7 +199,12 @@ func (p *Partition) otherComponents(l *loadedConfig, seen map[string]bool) []*ec
 			Kind:  "node",
 			State: fsm.Offline.String(),
 			Spare: true,
-			Facts: map[string]string{"address": m.Meta.GRPCAddr, "version": m.Meta.Version, "spare": l.spareReason(m.Name)},
+			Facts: map[string]string{
+				"address": m.Meta.GRPCAddr,
+				"version": m.Meta.Version,
+				"role":    m.Meta.Roles.Word(),
+				"spare":   l.spareReason(m.Name),
+			},
 		})
 	}
 	return out

@@ -29,6 +29,7 @@ func sample(n uint32) *ecsv1.Run {
 		Configuration:     "nodes: 4\n",
 		ConfigurationHash: "ab12",
 		Versions:          map[string]string{"control": "1.0", "n0": "1.0"},
+		Roles:             map[string]string{"n0": "both", "n1": "spare (bu)"},
 		Nodes:             []string{"n0", "n1"},
 		EventsBuilt:       1 << 60,
 		Accounts: []*ecsv1.Account{{Name: "MFPs", Left: 7, Right: 7,

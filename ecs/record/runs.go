@@ -197,10 +197,12 @@ func writeRecord(tx *bbolt.Tx, r *ecsv1.Run) error {
 	details := &ecsv1.Run{
 		Configuration: summary.Configuration,
 		Versions:      summary.Versions,
+		Roles:         summary.Roles,
 		Accounts:      summary.Accounts,
 		ReportJson:    summary.ReportJson,
 	}
 	summary.Configuration, summary.Versions, summary.Accounts, summary.ReportJson, summary.Events = "", nil, nil, "", nil
+	summary.Roles = nil
 
 	key := runKey(r.GetNumber())
 	s, err := encode(kindSummary, key, summary)

@@ -20,19 +20,51 @@ const (
 	Control Roles = 1 << iota // runs TagNet and the run control
 	Readout                   // can hold a readout unit
 	Builder                   // can hold a builder unit
+	Spare                     // holds units only in place of a lost member, or of one that they are taken from
 
-	allRoles = Control | Readout | Builder
+	allRoles = Control | Readout | Builder | Spare
 )
+
+// words are the words for the roles of a node.
+var words = []struct {
+	word  string
+	roles Roles
+}{{"ru", Readout}, {"bu", Builder}, {"both", Readout | Builder}, {"spare", Readout | Builder | Spare}}
+
+// ParseRole reads the word for the role of a node: ru, bu, both or spare. It returns 0 for any other text.
+func ParseRole(word string) Roles {
+	for _, w := range words {
+		if w.word == word {
+			return w.roles
+		}
+	}
+	return 0
+}
+
+// Word is the word for the role of a node: ru, bu, both or spare; for other roles it is String.
+func (r Roles) Word() string {
+	for _, w := range words {
+		if w.roles == r {
+			return w.word
+		}
+	}
+	return r.String()
+}
 
 // Contains tells whether all roles of want are in r.
 func (r Roles) Contains(want Roles) bool { return r&want == want }
+
+// CanHold tells whether a member can hold these units.
+func (r Roles) CanHold(readout, builder bool) bool {
+	return (!readout || r.Contains(Readout)) && (!builder || r.Contains(Builder))
+}
 
 // HoldsUnit tells whether a member can hold a unit of either kind.
 func (r Roles) HoldsUnit() bool { return r.Contains(Readout) || r.Contains(Builder) }
 
 func (r Roles) String() string {
 	s := ""
-	for i, name := range []string{"control", "readout", "builder"} {
+	for i, name := range []string{"control", "readout", "builder", "spare"} {
 		if r&(1<<i) != 0 {
 			if s != "" {
 				s += "+"
@@ -102,7 +134,7 @@ func decodeMeta(b []byte, version uint16) (Meta, error) {
 		return m, fmt.Errorf("%w: form %d, this node reads %d", errMeta, b[1], metaFormVersion)
 	}
 	m.Roles = Roles(b[4])
-	if m.Roles&^allRoles != 0 {
+	if m.Roles&^allRoles != 0 || m.Roles.Contains(Spare) && !m.Roles.HoldsUnit() {
 		return m, fmt.Errorf("%w: roles %#x", errMeta, b[4])
 	}
 	rest := b[metaFixedBytes:]

@@ -45,19 +45,38 @@ func TestMetaRefuses(t *testing.T) {
 		b    []byte
 		want error
 	}{
-		"nothing":        {nil, errMeta},
-		"magic":          {spoil(0, 'S'), errMeta},
-		"form":           {spoil(1, 2), errMeta},
-		"protocol":       {spoil(2, 2), errProtocol},
-		"roles":          {spoil(4, 8), errMeta},
-		"text too long":  {spoil(13, 3), errMeta},
-		"bytes left":     {append(bytes.Clone(golden), 0), errMeta},
-		"length missing": {golden[:13], errMeta},
-		"fixed part cut": {golden[:4], errMeta},
+		"nothing":            {nil, errMeta},
+		"magic":              {spoil(0, 'S'), errMeta},
+		"form":               {spoil(1, 2), errMeta},
+		"protocol":           {spoil(2, 2), errProtocol},
+		"roles":              {spoil(4, 16), errMeta},
+		"a spare of nothing": {spoil(4, 8), errMeta},
+		"text too long":      {spoil(13, 3), errMeta},
+		"bytes left":         {append(bytes.Clone(golden), 0), errMeta},
+		"length missing":     {golden[:13], errMeta},
+		"fixed part cut":     {golden[:4], errMeta},
 	} {
 		if _, err := decodeMeta(c.b, protocolVersion); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestRoleWords(t *testing.T) {
+	for word, can := range map[string][2]bool{
+		"ru":    {true, false},
+		"bu":    {false, true},
+		"both":  {true, true},
+		"spare": {true, true},
+	} {
+		r := ParseRole(word)
+		if r.Word() != word || r.CanHold(true, false) != can[0] || r.CanHold(false, true) != can[1] ||
+			r.CanHold(true, true) != (can[0] && can[1]) || !r.CanHold(false, false) {
+			t.Errorf("%s is %v, whose word is %s", word, r, r.Word())
+		}
+	}
+	if r := ParseRole("RU"); r != 0 || r.Word() != "none" {
+		t.Errorf("an unknown word is %v", r)
 	}
 }
 

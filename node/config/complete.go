@@ -82,10 +82,14 @@ func (c *draft) checkValues() {
 // resolveShape fills in Nodes, RUs and BUs so that RUs are on ranks [0, RUs) and BUs on ranks [Nodes-BUs, Nodes):
 //   - nothing given: 4 folded nodes; nodes alone: that many folded nodes;
 //   - rus and bus: unfolded, each unit a process;
-//   - all three: as given, folded where the two overlap.
+//   - all three: as given, folded where the two overlap;
+//   - members with roles: as these say.
 func (c *draft) resolveShape() {
 	if c.Nodes < 0 || c.RUs < 0 || c.BUs < 0 {
 		return // already reported
+	}
+	if !resolveRoles(c) {
+		return
 	}
 	switch {
 	case c.RUs == 0 && c.BUs == 0:

@@ -19,6 +19,10 @@ type Config struct {
 	// a run control stops its runs, a single run has to end.
 	OpenEnded bool `yaml:"-" kong:"-"`
 
+	// JoinedMembers, before Compose, are the members where neither they nor a shape are given: the nodes that have joined
+	// and say their roles, as members lists them. Empty: no node says a role.
+	JoinedMembers string `yaml:"-" kong:"-"`
+
 	Shape          `yaml:",inline" embed:""`
 	RunEnd         `yaml:",inline" embed:""`
 	Data           `yaml:",inline" embed:""`
@@ -123,7 +127,7 @@ type OutputSettings struct {
 type Operation struct {
 	// Empty Members: as many as the shape needs, by name. Empty TagnetNode: the first member, or the control itself if it
 	// starts the nodes.
-	Members     string        `yaml:"members" default:"" placeholder:"NAMES" group:"Operation" help:"The nodes that take part, by name, in the order of ranks: n0,n1,n2. Default: the first by name of those that have joined."`
+	Members     string        `yaml:"members" default:"" placeholder:"NAMES" group:"Operation" help:"The nodes that take part, by name, in the order of ranks: n0,n1,n2. Or each with its role, which makes the shape: n0:ru,n1:both,n2:bu. Default: the first by name of those that have joined, each for units that its own --role allows."`
 	TagnetNode  string        `yaml:"tagnet-node" default:"" placeholder:"NAME" group:"Operation" help:"The node on which the scheduler lives. Default: the first member."`
 	NodeMemory  Bytes         `yaml:"node-memory" default:"0" group:"Operation" help:"Memory for slots and retention buffers of a node; 0 = what its host has."`
 	ReadoutLoss string        `yaml:"readout-loss" default:"essential" placeholder:"POLICY" group:"Operation" help:"Loss of readout units: essential (the run ends, and no other begins without all of them), at-least N of M (the run goes on while N are left, and events lack what the lost ones had, marked as missing), or expendable (likewise, while one is left). A run ends all the same where the node has a builder unit, too, or with tags."`

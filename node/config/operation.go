@@ -75,14 +75,11 @@ func parseRecovery(text string) (RecoveryBound, error) {
 		text)
 }
 
-// MemberNames lists the members in the order of ranks; nil if the configuration leaves them open.
-func (c Operation) MemberNames() []string {
-	if strings.TrimSpace(c.Members) == "" {
-		return nil
-	}
-	names := strings.Split(c.Members, ",")
-	for i := range names {
-		names[i] = strings.TrimSpace(names[i])
+// MemberNames lists the members in the order of ranks; nil if the configuration leaves them open. With roles the order
+// is that of ranks once the configuration is completed.
+func (c Operation) MemberNames() (names []string) {
+	for _, m := range c.memberList() {
+		names = append(names, m.name)
 	}
 	return names
 }
@@ -112,7 +109,7 @@ func (c *draft) checkOperation() {
 			c.add("members", "two nodes are called %s", name)
 		}
 	}
-	if len(names) > 0 && len(names) != c.Nodes {
+	if len(names) > 0 && len(names) != c.Nodes && c.Nodes > 0 { // else the shape is not known
 		c.add("members", "%d nodes are named, and the shape has %d", len(names), c.Nodes)
 	}
 	if len(names) > 0 && c.TagnetNode != "" && !slices.Contains(names, c.TagnetNode) {

@@ -1,6 +1,10 @@
 package config
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // NoUnit is the index of a unit that a process does not have.
 const NoUnit = -1
@@ -40,4 +44,69 @@ func (c Config) Roles() []Role {
 		roles[rank] = r
 	}
 	return roles
+}
+
+// member is a node that the setting members names, and what it says of its units.
+type member struct {
+	name string
+	role string // ru, bu or both; "" leaves it to the rank
+}
+
+// memberRoles are the roles that members may give, in the order of ranks.
+var memberRoles = []string{"ru", "both", "bu"}
+
+// memberList is the setting members; nil if it is left open.
+func (c Operation) memberList() (list []member) {
+	if strings.TrimSpace(c.Members) == "" {
+		return nil
+	}
+	for text := range strings.SplitSeq(c.Members, ",") {
+		name, role, _ := strings.Cut(text, ":")
+		list = append(list, member{strings.TrimSpace(name), strings.TrimSpace(role)})
+	}
+	return list
+}
+
+// resolveRoles puts members with roles into the order of ranks, readout units first and builder units last, and takes
+// the shape from them. Where neither members nor shape is given it takes the members that the nodes' own roles say. It
+// returns false if the roles cannot be.
+func resolveRoles(c *draft) (ok bool) {
+	if c.Members == "" && c.Nodes == 0 && c.RUs == 0 && c.BUs == 0 {
+		c.Members = c.JoinedMembers
+	}
+	list := c.memberList()
+	var texts []string
+	rus, bus := 0, 0
+	for _, role := range memberRoles {
+		for _, m := range list {
+			if m.role != role {
+				continue
+			}
+			texts = append(texts, m.name+":"+m.role)
+			if role != "bu" {
+				rus++
+			}
+			if role != "ru" {
+				bus++
+			}
+		}
+	}
+	if len(texts) == 0 && !slices.ContainsFunc(list, func(m member) bool { return m.role != "" }) {
+		return true
+	}
+	given := func(value, said int) bool { return value != 0 && value != said }
+	switch {
+	case len(texts) < len(list):
+		c.add("members", "%q: give each node one of the roles ru, bu and both, as in n0:ru,n1:bu, or none of them a role",
+			c.Members)
+	case rus == 0 || bus == 0:
+		c.add("members", "the roles make %d readout units and %d builder units: a run needs one of each", rus, bus)
+	case given(c.Nodes, len(list)) || given(c.RUs, rus) || given(c.BUs, bus):
+		c.add("members", "the roles make %d readout units and %d builder units on %d nodes, which nodes, rus or bus "+
+			"contradict: leave these out, or the roles", rus, bus, len(list))
+	default:
+		c.Nodes, c.RUs, c.BUs, c.Members = len(list), rus, bus, strings.Join(texts, ",")
+		return true
+	}
+	return false
 }

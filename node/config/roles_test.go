@@ -73,3 +73,40 @@ func TestRolesProperty(t *testing.T) {
 		}
 	})
 }
+
+// Members with roles are the shape, in whatever order they come; completing them twice changes nothing.
+func TestMemberRoles(t *testing.T) {
+	for text, want := range map[string]string{
+		"members: 'n0:bu, n1:ru,n2:ru'":                       "n1 0 - | n2 1 - | n0 - 0",
+		"members: b:both,a:both":                              "b 0 0 | a 1 1",
+		"members: x:bu,y:both,z:ru\nnodes: 3":                 "z 0 - | y 1 0 | x - 1",
+		"members: x:bu,y:ru\nrus: 1\nbus: 1":                  "y 0 - | x - 0",
+		"members: n0:ru,n1":                                   "give each node one of the roles",
+		"members: n0:ru,n1:reader":                            "give each node one of the roles",
+		"members: n0:ru,n1:ru":                                "2 readout units and 0 builder units",
+		"members: n0:ru,n1:bu\nrus: 2\nbus: 1":                "which nodes, rus or bus contradict",
+		"members: n0:ru,n1:bu\nnodes: 3":                      "which nodes, rus or bus contradict",
+		"members: n0:ru,n0:bu":                                "two nodes are called n0",
+		"members: n0:ru,n1:bu\ntagnet-node: n2":               "there is no node called n2",
+		"members: n0:ru,n1:bu\nreadout-loss: at-least 1 of 2": "speaks of 2 units, and there are 1",
+	} {
+		c, err := Compose("x", []byte(text), nil)
+		if err != nil {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", text, err)
+			}
+			continue
+		}
+		var got []string
+		for _, r := range c.Roles() {
+			got = append(got, r.Name+" "+index(r.RU)+" "+index(r.BU))
+		}
+		if d := cmp.Diff(want, strings.Join(got, " | ")); d != "" {
+			t.Errorf("%s: %s", text, d)
+		}
+		again := c.Config
+		if err := again.Complete(); err != nil || again != c.Config {
+			t.Errorf("%s: completed twice: %v, %+v", text, err, again)
+		}
+	}
+}

@@ -59,7 +59,7 @@ export function nodes(root) {
       attr(tr.toggle, "aria-expanded", String(open.has(n.name)));
       setChip(tr.state, look(c));
       tr.flag.hidden = !c.degraded;
-      text(td[2], n.f ? units(f) : "–");
+      text(td[2], n.f ? units(f) : (c.facts && c.facts.role) || "–");
       text(td[3], n.f && f.readout ? joined(bits(f.sentBytesPerS)) : "–");
       text(td[4], n.f && f.builder ? joined(bits(f.builtBytesPerS)) : "–");
       text(td[5], n.f ? short(num(f.cpus)) : "–");

@@ -125,12 +125,15 @@ function show(root, r) {
   root.replaceChildren(...parts.filter(Boolean));
 }
 
+const byName = (of) => Object.entries(of || {}).sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }));
+
 // facts are what the record says in one figure each. Versions that are the same are told once.
 function facts(r) {
-  const versions = Map.groupBy(Object.entries(r.versions || {}).sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true })), ([, v]) => v);
+  const versions = Map.groupBy(byName(r.versions), ([, v]) => v);
+  const roles = byName(r.roles).map(([name, role]) => `${name} ${role}`);
   return [
     pair("Events built", count(r.eventsBuilt)), pair("Data", joined(bytes(r.bytesBuilt))), pair("Goodput", gbps(r.goodputGbps)), pair("Event rate", num(r.eventRateHz) ? joined(rate(r.eventRateHz)) : "–"),
-    pair("First token to last MEP", num(r.durationS) ? span(r.durationS) : "–"), pair("Ended", ending(r) || "not yet"), pair("Started by", r.startedBy), pair("Stopped by", r.stoppedBy), pair("Nodes", (r.nodes || []).join(", ")),
+    pair("First token to last MEP", num(r.durationS) ? span(r.durationS) : "–"), pair("Ended", ending(r) || "not yet"), pair("Started by", r.startedBy), pair("Stopped by", r.stoppedBy), pair("Nodes", (r.nodes || []).join(", ")), ...roles.length ? [pair("Roles", roles.join(", "))] : [],
     ...[...versions].map(([v, of]) => pair(versions.size > 1 ? `Version of ${of.map(([name]) => name).join(", ")}` : "Version", v)),
   ];
 }

@@ -3713,7 +3713,10 @@ type Run struct {
 	// The reason for the verdict, a sentence; empty if nothing was lost, and in records of earlier versions.
 	VerdictWhy string `protobuf:"bytes,30,opt,name=verdict_why,json=verdictWhy,proto3" json:"verdict_why,omitempty"`
 	// What was lost, with the setting that allowed it.
-	Losses        []*Loss `protobuf:"bytes,31,rep,name=losses,proto3" json:"losses,omitempty"`
+	Losses []*Loss `protobuf:"bytes,31,rep,name=losses,proto3" json:"losses,omitempty"`
+	// Role of each node by name: ru, bu, both or none of a member; spare of a node that is none, with the role that it was
+	// started with if that is another: "spare (bu)".
+	Roles         map[string]string `protobuf:"bytes,32,rep,name=roles,proto3" json:"roles,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3954,6 +3957,13 @@ func (x *Run) GetVerdictWhy() string {
 func (x *Run) GetLosses() []*Loss {
 	if x != nil {
 		return x.Losses
+	}
+	return nil
+}
+
+func (x *Run) GetRoles() map[string]string {
+	if x != nil {
+		return x.Roles
 	}
 	return nil
 }
@@ -4815,7 +4825,8 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\x06before\x18\x02 \x01(\rR\x06before\"O\n" +
 	"\x10ListRunsResponse\x12'\n" +
 	"\x04runs\x18\x01 \x03(\v2\x13.ringlet.ecs.v1.RunR\x04runs\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"\xeb\t\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"\xdb\n" +
+	"\n" +
 	"\x03Run\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x121\n" +
 	"\averdict\x18\x02 \x01(\x0e2\x17.ringlet.ecs.v1.VerdictR\averdict\x12\x1d\n" +
@@ -4856,8 +4867,13 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\arun_key\x18\x1d \x01(\fR\x06runKey\x12\x1f\n" +
 	"\vverdict_why\x18\x1e \x01(\tR\n" +
 	"verdictWhy\x12,\n" +
-	"\x06losses\x18\x1f \x03(\v2\x14.ringlet.ecs.v1.LossR\x06losses\x1a;\n" +
+	"\x06losses\x18\x1f \x03(\v2\x14.ringlet.ecs.v1.LossR\x06losses\x124\n" +
+	"\x05roles\x18  \x03(\v2\x1e.ringlet.ecs.v1.Run.RolesEntryR\x05roles\x1a;\n" +
 	"\rVersionsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +
+	"\n" +
+	"RolesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01J\x04\b\x10\x10\x11R\x11events_incomplete\"\x91\x01\n" +
 	"\x04Loss\x12\x12\n" +
@@ -4946,7 +4962,7 @@ func file_ringlet_ecs_v1_ecs_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_ecs_v1_ecs_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_ringlet_ecs_v1_ecs_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
+var file_ringlet_ecs_v1_ecs_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_ringlet_ecs_v1_ecs_proto_goTypes = []any{
 	(Role)(0),                          // 0: ringlet.ecs.v1.Role
 	(Severity)(0),                      // 1: ringlet.ecs.v1.Severity
@@ -5006,34 +5022,35 @@ var file_ringlet_ecs_v1_ecs_proto_goTypes = []any{
 	nil,                                // 55: ringlet.ecs.v1.Scheduler.RefusedEntry
 	nil,                                // 56: ringlet.ecs.v1.Cleared.CountersEntry
 	nil,                                // 57: ringlet.ecs.v1.Run.VersionsEntry
-	(*timestamppb.Timestamp)(nil),      // 58: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),        // 59: google.protobuf.Duration
-	(*v1.Depth)(nil),                   // 60: ringlet.tagnet.v1.Depth
-	(*v11.Selection)(nil),              // 61: ringlet.tap.v1.Selection
-	(*v12.Question)(nil),               // 62: ringlet.sample.v1.Question
-	(*v11.Samples)(nil),                // 63: ringlet.tap.v1.Samples
-	(*v12.Samples)(nil),                // 64: ringlet.sample.v1.Samples
+	nil,                                // 58: ringlet.ecs.v1.Run.RolesEntry
+	(*timestamppb.Timestamp)(nil),      // 59: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),        // 60: google.protobuf.Duration
+	(*v1.Depth)(nil),                   // 61: ringlet.tagnet.v1.Depth
+	(*v11.Selection)(nil),              // 62: ringlet.tap.v1.Selection
+	(*v12.Question)(nil),               // 63: ringlet.sample.v1.Question
+	(*v11.Samples)(nil),                // 64: ringlet.tap.v1.Samples
+	(*v12.Samples)(nil),                // 65: ringlet.sample.v1.Samples
 }
 var file_ringlet_ecs_v1_ecs_proto_depIdxs = []int32{
-	58, // 0: ringlet.ecs.v1.Cause.at:type_name -> google.protobuf.Timestamp
+	59, // 0: ringlet.ecs.v1.Cause.at:type_name -> google.protobuf.Timestamp
 	3,  // 1: ringlet.ecs.v1.Component.cause:type_name -> ringlet.ecs.v1.Cause
 	4,  // 2: ringlet.ecs.v1.Component.children:type_name -> ringlet.ecs.v1.Component
 	51, // 3: ringlet.ecs.v1.Component.facts:type_name -> ringlet.ecs.v1.Component.FactsEntry
 	0,  // 4: ringlet.ecs.v1.Owner.role:type_name -> ringlet.ecs.v1.Role
-	58, // 5: ringlet.ecs.v1.Owner.since:type_name -> google.protobuf.Timestamp
+	59, // 5: ringlet.ecs.v1.Owner.since:type_name -> google.protobuf.Timestamp
 	4,  // 6: ringlet.ecs.v1.PartitionStatus.root:type_name -> ringlet.ecs.v1.Component
 	5,  // 7: ringlet.ecs.v1.PartitionStatus.owner:type_name -> ringlet.ecs.v1.Owner
-	58, // 8: ringlet.ecs.v1.PartitionStatus.since:type_name -> google.protobuf.Timestamp
+	59, // 8: ringlet.ecs.v1.PartitionStatus.since:type_name -> google.protobuf.Timestamp
 	5,  // 9: ringlet.ecs.v1.PartitionStatus.you:type_name -> ringlet.ecs.v1.Owner
 	3,  // 10: ringlet.ecs.v1.PartitionStatus.no_run:type_name -> ringlet.ecs.v1.Cause
 	10, // 11: ringlet.ecs.v1.FSM.commands:type_name -> ringlet.ecs.v1.CommandDescription
 	11, // 12: ringlet.ecs.v1.CommandDescription.arguments:type_name -> ringlet.ecs.v1.Argument
-	59, // 13: ringlet.ecs.v1.CommandDescription.timeout:type_name -> google.protobuf.Duration
+	60, // 13: ringlet.ecs.v1.CommandDescription.timeout:type_name -> google.protobuf.Duration
 	52, // 14: ringlet.ecs.v1.CommandRequest.arguments:type_name -> ringlet.ecs.v1.CommandRequest.ArgumentsEntry
 	15, // 15: ringlet.ecs.v1.PlanResponse.steps:type_name -> ringlet.ecs.v1.PlanStep
-	58, // 16: ringlet.ecs.v1.Event.at:type_name -> google.protobuf.Timestamp
+	59, // 16: ringlet.ecs.v1.Event.at:type_name -> google.protobuf.Timestamp
 	1,  // 17: ringlet.ecs.v1.Event.severity:type_name -> ringlet.ecs.v1.Severity
-	58, // 18: ringlet.ecs.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
+	59, // 18: ringlet.ecs.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
 	27, // 19: ringlet.ecs.v1.Snapshot.total:type_name -> ringlet.ecs.v1.Figures
 	28, // 20: ringlet.ecs.v1.Snapshot.nodes:type_name -> ringlet.ecs.v1.NodeFigures
 	29, // 21: ringlet.ecs.v1.Snapshot.traffic:type_name -> ringlet.ecs.v1.Traffic
@@ -5047,7 +5064,7 @@ var file_ringlet_ecs_v1_ecs_proto_depIdxs = []int32{
 	25, // 29: ringlet.ecs.v1.Snapshot.sources:type_name -> ringlet.ecs.v1.SourceFigures
 	23, // 30: ringlet.ecs.v1.Snapshot.latency_parts:type_name -> ringlet.ecs.v1.LatencyPart
 	32, // 31: ringlet.ecs.v1.LatencyPart.latency:type_name -> ringlet.ecs.v1.Latency
-	58, // 32: ringlet.ecs.v1.Sample.at:type_name -> google.protobuf.Timestamp
+	59, // 32: ringlet.ecs.v1.Sample.at:type_name -> google.protobuf.Timestamp
 	53, // 33: ringlet.ecs.v1.NodeFigures.counters:type_name -> ringlet.ecs.v1.NodeFigures.CountersEntry
 	33, // 34: ringlet.ecs.v1.Latency.bars:type_name -> ringlet.ecs.v1.Bar
 	54, // 35: ringlet.ecs.v1.Scheduler.counters:type_name -> ringlet.ecs.v1.Scheduler.CountersEntry
@@ -5056,61 +5073,62 @@ var file_ringlet_ecs_v1_ecs_proto_depIdxs = []int32{
 	36, // 38: ringlet.ecs.v1.Scheduler.groups:type_name -> ringlet.ecs.v1.Group
 	55, // 39: ringlet.ecs.v1.Scheduler.refused:type_name -> ringlet.ecs.v1.Scheduler.RefusedEntry
 	37, // 40: ringlet.ecs.v1.Scheduler.cleared:type_name -> ringlet.ecs.v1.Cleared
-	60, // 41: ringlet.ecs.v1.Queue.depth:type_name -> ringlet.tagnet.v1.Depth
-	58, // 42: ringlet.ecs.v1.Cleared.at:type_name -> google.protobuf.Timestamp
+	61, // 41: ringlet.ecs.v1.Queue.depth:type_name -> ringlet.tagnet.v1.Depth
+	59, // 42: ringlet.ecs.v1.Cleared.at:type_name -> google.protobuf.Timestamp
 	56, // 43: ringlet.ecs.v1.Cleared.counters:type_name -> ringlet.ecs.v1.Cleared.CountersEntry
 	1,  // 44: ringlet.ecs.v1.Alarm.severity:type_name -> ringlet.ecs.v1.Severity
-	58, // 45: ringlet.ecs.v1.Alarm.since:type_name -> google.protobuf.Timestamp
+	59, // 45: ringlet.ecs.v1.Alarm.since:type_name -> google.protobuf.Timestamp
 	42, // 46: ringlet.ecs.v1.ListRunsResponse.runs:type_name -> ringlet.ecs.v1.Run
 	2,  // 47: ringlet.ecs.v1.Run.verdict:type_name -> ringlet.ecs.v1.Verdict
-	58, // 48: ringlet.ecs.v1.Run.start_begun:type_name -> google.protobuf.Timestamp
-	58, // 49: ringlet.ecs.v1.Run.start_done:type_name -> google.protobuf.Timestamp
-	58, // 50: ringlet.ecs.v1.Run.stop_begun:type_name -> google.protobuf.Timestamp
-	58, // 51: ringlet.ecs.v1.Run.stop_done:type_name -> google.protobuf.Timestamp
+	59, // 48: ringlet.ecs.v1.Run.start_begun:type_name -> google.protobuf.Timestamp
+	59, // 49: ringlet.ecs.v1.Run.start_done:type_name -> google.protobuf.Timestamp
+	59, // 50: ringlet.ecs.v1.Run.stop_begun:type_name -> google.protobuf.Timestamp
+	59, // 51: ringlet.ecs.v1.Run.stop_done:type_name -> google.protobuf.Timestamp
 	3,  // 52: ringlet.ecs.v1.Run.cause:type_name -> ringlet.ecs.v1.Cause
 	57, // 53: ringlet.ecs.v1.Run.versions:type_name -> ringlet.ecs.v1.Run.VersionsEntry
 	44, // 54: ringlet.ecs.v1.Run.accounts:type_name -> ringlet.ecs.v1.Account
 	19, // 55: ringlet.ecs.v1.Run.events:type_name -> ringlet.ecs.v1.Event
-	58, // 56: ringlet.ecs.v1.Run.completed:type_name -> google.protobuf.Timestamp
+	59, // 56: ringlet.ecs.v1.Run.completed:type_name -> google.protobuf.Timestamp
 	43, // 57: ringlet.ecs.v1.Run.losses:type_name -> ringlet.ecs.v1.Loss
-	50, // 58: ringlet.ecs.v1.ListAuditResponse.entries:type_name -> ringlet.ecs.v1.AuditEntry
-	58, // 59: ringlet.ecs.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
-	0,  // 60: ringlet.ecs.v1.AuditEntry.role:type_name -> ringlet.ecs.v1.Role
-	6,  // 61: ringlet.ecs.v1.RunControl.GetStatus:input_type -> ringlet.ecs.v1.GetStatusRequest
-	8,  // 62: ringlet.ecs.v1.RunControl.DescribeFSM:input_type -> ringlet.ecs.v1.DescribeFSMRequest
-	12, // 63: ringlet.ecs.v1.RunControl.Plan:input_type -> ringlet.ecs.v1.CommandRequest
-	12, // 64: ringlet.ecs.v1.RunControl.Command:input_type -> ringlet.ecs.v1.CommandRequest
-	16, // 65: ringlet.ecs.v1.RunControl.TakeControl:input_type -> ringlet.ecs.v1.TakeControlRequest
-	17, // 66: ringlet.ecs.v1.RunControl.ReleaseControl:input_type -> ringlet.ecs.v1.ReleaseControlRequest
-	18, // 67: ringlet.ecs.v1.RunControl.Watch:input_type -> ringlet.ecs.v1.WatchRequest
-	20, // 68: ringlet.ecs.v1.RunControl.GetSnapshot:input_type -> ringlet.ecs.v1.GetSnapshotRequest
-	21, // 69: ringlet.ecs.v1.RunControl.WatchSnapshots:input_type -> ringlet.ecs.v1.WatchSnapshotsRequest
-	40, // 70: ringlet.ecs.v1.RunControl.ListRuns:input_type -> ringlet.ecs.v1.ListRunsRequest
-	45, // 71: ringlet.ecs.v1.RunControl.GetRun:input_type -> ringlet.ecs.v1.GetRunRequest
-	46, // 72: ringlet.ecs.v1.RunControl.CheckConfiguration:input_type -> ringlet.ecs.v1.CheckConfigurationRequest
-	48, // 73: ringlet.ecs.v1.RunControl.ListAudit:input_type -> ringlet.ecs.v1.ListAuditRequest
-	61, // 74: ringlet.ecs.v1.RunControl.Tap:input_type -> ringlet.tap.v1.Selection
-	62, // 75: ringlet.ecs.v1.RunControl.Sample:input_type -> ringlet.sample.v1.Question
-	7,  // 76: ringlet.ecs.v1.RunControl.GetStatus:output_type -> ringlet.ecs.v1.PartitionStatus
-	9,  // 77: ringlet.ecs.v1.RunControl.DescribeFSM:output_type -> ringlet.ecs.v1.FSM
-	14, // 78: ringlet.ecs.v1.RunControl.Plan:output_type -> ringlet.ecs.v1.PlanResponse
-	13, // 79: ringlet.ecs.v1.RunControl.Command:output_type -> ringlet.ecs.v1.CommandResponse
-	5,  // 80: ringlet.ecs.v1.RunControl.TakeControl:output_type -> ringlet.ecs.v1.Owner
-	5,  // 81: ringlet.ecs.v1.RunControl.ReleaseControl:output_type -> ringlet.ecs.v1.Owner
-	19, // 82: ringlet.ecs.v1.RunControl.Watch:output_type -> ringlet.ecs.v1.Event
-	22, // 83: ringlet.ecs.v1.RunControl.GetSnapshot:output_type -> ringlet.ecs.v1.Snapshot
-	22, // 84: ringlet.ecs.v1.RunControl.WatchSnapshots:output_type -> ringlet.ecs.v1.Snapshot
-	41, // 85: ringlet.ecs.v1.RunControl.ListRuns:output_type -> ringlet.ecs.v1.ListRunsResponse
-	42, // 86: ringlet.ecs.v1.RunControl.GetRun:output_type -> ringlet.ecs.v1.Run
-	47, // 87: ringlet.ecs.v1.RunControl.CheckConfiguration:output_type -> ringlet.ecs.v1.CheckConfigurationResponse
-	49, // 88: ringlet.ecs.v1.RunControl.ListAudit:output_type -> ringlet.ecs.v1.ListAuditResponse
-	63, // 89: ringlet.ecs.v1.RunControl.Tap:output_type -> ringlet.tap.v1.Samples
-	64, // 90: ringlet.ecs.v1.RunControl.Sample:output_type -> ringlet.sample.v1.Samples
-	76, // [76:91] is the sub-list for method output_type
-	61, // [61:76] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	58, // 58: ringlet.ecs.v1.Run.roles:type_name -> ringlet.ecs.v1.Run.RolesEntry
+	50, // 59: ringlet.ecs.v1.ListAuditResponse.entries:type_name -> ringlet.ecs.v1.AuditEntry
+	59, // 60: ringlet.ecs.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
+	0,  // 61: ringlet.ecs.v1.AuditEntry.role:type_name -> ringlet.ecs.v1.Role
+	6,  // 62: ringlet.ecs.v1.RunControl.GetStatus:input_type -> ringlet.ecs.v1.GetStatusRequest
+	8,  // 63: ringlet.ecs.v1.RunControl.DescribeFSM:input_type -> ringlet.ecs.v1.DescribeFSMRequest
+	12, // 64: ringlet.ecs.v1.RunControl.Plan:input_type -> ringlet.ecs.v1.CommandRequest
+	12, // 65: ringlet.ecs.v1.RunControl.Command:input_type -> ringlet.ecs.v1.CommandRequest
+	16, // 66: ringlet.ecs.v1.RunControl.TakeControl:input_type -> ringlet.ecs.v1.TakeControlRequest
+	17, // 67: ringlet.ecs.v1.RunControl.ReleaseControl:input_type -> ringlet.ecs.v1.ReleaseControlRequest
+	18, // 68: ringlet.ecs.v1.RunControl.Watch:input_type -> ringlet.ecs.v1.WatchRequest
+	20, // 69: ringlet.ecs.v1.RunControl.GetSnapshot:input_type -> ringlet.ecs.v1.GetSnapshotRequest
+	21, // 70: ringlet.ecs.v1.RunControl.WatchSnapshots:input_type -> ringlet.ecs.v1.WatchSnapshotsRequest
+	40, // 71: ringlet.ecs.v1.RunControl.ListRuns:input_type -> ringlet.ecs.v1.ListRunsRequest
+	45, // 72: ringlet.ecs.v1.RunControl.GetRun:input_type -> ringlet.ecs.v1.GetRunRequest
+	46, // 73: ringlet.ecs.v1.RunControl.CheckConfiguration:input_type -> ringlet.ecs.v1.CheckConfigurationRequest
+	48, // 74: ringlet.ecs.v1.RunControl.ListAudit:input_type -> ringlet.ecs.v1.ListAuditRequest
+	62, // 75: ringlet.ecs.v1.RunControl.Tap:input_type -> ringlet.tap.v1.Selection
+	63, // 76: ringlet.ecs.v1.RunControl.Sample:input_type -> ringlet.sample.v1.Question
+	7,  // 77: ringlet.ecs.v1.RunControl.GetStatus:output_type -> ringlet.ecs.v1.PartitionStatus
+	9,  // 78: ringlet.ecs.v1.RunControl.DescribeFSM:output_type -> ringlet.ecs.v1.FSM
+	14, // 79: ringlet.ecs.v1.RunControl.Plan:output_type -> ringlet.ecs.v1.PlanResponse
+	13, // 80: ringlet.ecs.v1.RunControl.Command:output_type -> ringlet.ecs.v1.CommandResponse
+	5,  // 81: ringlet.ecs.v1.RunControl.TakeControl:output_type -> ringlet.ecs.v1.Owner
+	5,  // 82: ringlet.ecs.v1.RunControl.ReleaseControl:output_type -> ringlet.ecs.v1.Owner
+	19, // 83: ringlet.ecs.v1.RunControl.Watch:output_type -> ringlet.ecs.v1.Event
+	22, // 84: ringlet.ecs.v1.RunControl.GetSnapshot:output_type -> ringlet.ecs.v1.Snapshot
+	22, // 85: ringlet.ecs.v1.RunControl.WatchSnapshots:output_type -> ringlet.ecs.v1.Snapshot
+	41, // 86: ringlet.ecs.v1.RunControl.ListRuns:output_type -> ringlet.ecs.v1.ListRunsResponse
+	42, // 87: ringlet.ecs.v1.RunControl.GetRun:output_type -> ringlet.ecs.v1.Run
+	47, // 88: ringlet.ecs.v1.RunControl.CheckConfiguration:output_type -> ringlet.ecs.v1.CheckConfigurationResponse
+	49, // 89: ringlet.ecs.v1.RunControl.ListAudit:output_type -> ringlet.ecs.v1.ListAuditResponse
+	64, // 90: ringlet.ecs.v1.RunControl.Tap:output_type -> ringlet.tap.v1.Samples
+	65, // 91: ringlet.ecs.v1.RunControl.Sample:output_type -> ringlet.sample.v1.Samples
+	77, // [77:92] is the sub-list for method output_type
+	62, // [62:77] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_ecs_v1_ecs_proto_init() }
@@ -5125,7 +5143,7 @@ func file_ringlet_ecs_v1_ecs_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_ecs_v1_ecs_proto_rawDesc), len(file_ringlet_ecs_v1_ecs_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   55,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
