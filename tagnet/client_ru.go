@@ -49,10 +49,10 @@ type RUClient struct {
 
 	nextCycle          uint64
 	heldUp             []uint64 // MEPs that are held up, as of the last batch
-	cutEnd             uint64   // number after the last event that was cut
 	firstBatchReceived bool     // the first batch has come
 	known              core.Recall
 	tokens             core.TokenLog
+	cuts               core.CutLog
 
 	rejoin core.Absence // written before the session is answered; zero unless the unit has rejoined
 
@@ -209,6 +209,7 @@ func (c *RUClient) openingMessage(scope *tagnetv1.Scope) *tagnetv1.RUUpdate {
 	if c.recalls {
 		c.known.NextCycle = c.nextCycle
 		c.known.Tokens, c.known.TokenCount = c.tokens.Tokens()
+		c.cuts.Recall(&c.known)
 		m.Recall = recallMessage(&c.known)
 	}
 	return m
@@ -298,8 +299,12 @@ func (c *RUClient) decode(m *tagnetv1.Notices) (t Tokens, what string) {
 	}
 	t.HeldUp = c.heldUp
 	c.detectRejoin(m)
+	var end uint64
 	if what = t.check(c.nextCycle); what == "" {
-		what = t.decodeWords(m, c.cutEnd)
+		end, what = c.beginCuts(m)
+	}
+	if what == "" {
+		what = t.decodeWords(m, end)
 	}
 	if what != "" {
 		return t, what
@@ -314,11 +319,25 @@ func (c *RUClient) decode(m *tagnetv1.Notices) (t Tokens, what string) {
 		return t, what
 	}
 	c.nextCycle += uint64(t.Len())
-	if n := len(t.Cuts); n > 0 {
-		last := t.Cuts[n-1]
-		c.cutEnd = last.FirstEvent + uint64(last.Events)
-	}
 	return t, ""
+}
+
+// beginCuts has the cuts begin with the first message that says where they are. It returns the number after the last
+// event that was cut, and what is wrong with the place that the message says.
+func (c *RUClient) beginCuts(m *tagnetv1.Notices) (end uint64, what string) {
+	at, next := decodeCutPosition(m.GetCutsAt()), c.cuts.Next()
+	switch {
+	case at == nil && next == nil:
+		return 0, ""
+	case next == nil:
+		earlier, _ := decodePlacedTokens(m.GetEarlier(), int(m.GetPlaces())) // keep reports an error in them
+		c.cuts.Begin(*at, earlier)
+		return at.End, ""
+	case at != nil && (at.MEP != next.MEP || at.EventsBefore != next.EventsBefore):
+		return 0, fmt.Sprintf("cuts from MEP %d and %d events on where MEP %d and %d events were next", at.MEP,
+			at.EventsBefore, next.MEP, next.EventsBefore)
+	}
+	return next.End, ""
 }
 
 // keep keeps what the successor of a lost scheduler would need to know; what says what is wrong with the message.
@@ -332,6 +351,8 @@ func (c *RUClient) keep(m *tagnetv1.Notices, t *Tokens) (what string) {
 	k.Released, k.HeldUp, k.Abandoned = t.Released, t.HeldUp, m.GetAbandoned()
 	c.tokens.AddEarlier(earlier)
 	c.tokens.Add(t.Batch, t.Released, t.HeldUp)
+	c.cuts.Add(t.Cuts, t.Released, t.HeldUp)
+	k.CutsOver = k.CutsOver || t.CutsOver
 	return ""
 }
 

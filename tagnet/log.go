@@ -201,6 +201,9 @@ func (r *reader) forReadout(news []core.Notice) *tagnetv1.Notices {
 	if n == 0 { // an answer without news
 		last := r.log.last()
 		last.FirstCycle, last.Absences, last.Withdrawals = last.FirstCycle+uint64(last.Len()), nil, nil
+		if last.CutsAt != nil {
+			last.CutsAt = new(last.CutsAt.After(last.Cuts))
+		}
 		last.Cuts, last.Tags, last.MEPs, last.Slots, last.Sequence = nil, nil, nil, nil, r.next-1
 		news, n = []core.Notice{last}, 1
 	}
@@ -212,6 +215,7 @@ func (r *reader) forReadout(news []core.Notice) *tagnetv1.Notices {
 		Places:     uint32(end.PlacesPerCycle),
 		CutsOver:   end.CutsOver,
 		Abandoned:  end.Abandoned,
+		CutsAt:     cutPositionMessage(news[0].CutsAt),
 	}
 	if len(news[0].Earlier) > 0 {
 		m.Earlier = placedTokensMessage(news[0].Earlier)
@@ -226,9 +230,7 @@ func (r *reader) forReadout(news []core.Notice) *tagnetv1.Notices {
 		v := &news[i]
 		m.Absent = appendAbsences(m.Absent, v.Absences)
 		m.Withdrawn = appendWithdrawals(m.Withdrawn, v.Withdrawals)
-		for _, c := range v.Cuts {
-			m.Cuts = append(m.Cuts, c.FirstEvent, uint64(c.Events))
-		}
+		m.Cuts = appendCuts(m.Cuts, v.Cuts)
 		if v.FirstRU == r.ru {
 			for i := range v.Tags {
 				m.Tags = v.Tags[i].AppendWords(m.Tags)

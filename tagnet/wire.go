@@ -124,6 +124,28 @@ func decodeReach(m *tagnetv1.Reach) *core.Reach {
 	}
 }
 
+func decodeCutPosition(m *tagnetv1.CutPosition) *core.CutPosition {
+	if m == nil {
+		return nil
+	}
+	return &core.CutPosition{MEP: m.GetMep(), EventsBefore: m.GetEventsBefore(), End: m.GetEnd()}
+}
+
+func cutPositionMessage(p *core.CutPosition) *tagnetv1.CutPosition {
+	if p == nil {
+		return nil
+	}
+	return &tagnetv1.CutPosition{Mep: p.MEP, EventsBefore: p.EventsBefore, End: p.End}
+}
+
+// appendCuts appends cuts in their form on the wire.
+func appendCuts(words []uint64, cuts []core.Cut) []uint64 {
+	for _, c := range cuts {
+		words = append(words, c.FirstEvent, uint64(c.Events))
+	}
+	return words
+}
+
 func reachMessage(r *core.Reach) *tagnetv1.Reach {
 	if r == nil {
 		return nil
@@ -157,10 +179,14 @@ func expandConsecutive(first []uint64, n int) []uint64 {
 }
 
 func placedTokensMessage(all []core.PlacedToken) *tagnetv1.PlacedTokens {
-	m := &tagnetv1.PlacedTokens{}
+	m, live := &tagnetv1.PlacedTokens{}, false
 	for _, t := range all {
 		m.Meps, m.Slots = append(m.Meps, t.MEP), append(m.Slots, core.PackSlot(t.Attempt, t.Slot))
 		m.Bus, m.Cycles = append(m.Bus, uint32(t.BU)), append(m.Cycles, t.Cycle)
+		m.Events, live = append(m.Events, t.Events), live || t.Events > 0
+	}
+	if !live {
+		m.Events = nil
 	}
 	return m
 }
@@ -168,7 +194,8 @@ func placedTokensMessage(all []core.PlacedToken) *tagnetv1.PlacedTokens {
 // decodePlacedTokens decodes tokens for builder units below bus; false if the message is none.
 func decodePlacedTokens(m *tagnetv1.PlacedTokens, bus int) (all []core.PlacedToken, ok bool) {
 	n := len(m.GetMeps())
-	if len(m.GetSlots()) != n || len(m.GetBus()) != n || len(m.GetCycles()) != n {
+	if len(m.GetSlots()) != n || len(m.GetBus()) != n || len(m.GetCycles()) != n ||
+		len(m.GetEvents()) != n && len(m.GetEvents()) != 0 {
 		return nil, false
 	}
 	for i, mep := range m.GetMeps() {
@@ -178,6 +205,9 @@ func decodePlacedTokens(m *tagnetv1.PlacedTokens, bus int) (all []core.PlacedTok
 		attempt, slot := core.UnpackSlot(m.Slots[i])
 		all = append(all, core.PlacedToken{Token: core.Token{MEP: mep, Slot: slot, BU: uint16(m.Bus[i]), Attempt: attempt},
 			Cycle: m.Cycles[i]})
+		if len(m.Events) > 0 {
+			all[i].Events = m.Events[i]
+		}
 	}
 	return all, true
 }
@@ -197,6 +227,11 @@ func recallMessage(r *core.Recall) *tagnetv1.Recall {
 		EventsBuilt: r.Totals.EventsBuilt,
 		Discarded:   r.Totals.Discarded,
 		Rejected:    r.Totals.Rejected,
+
+		Cuts:         appendCuts(nil, r.Cuts),
+		NextCut:      cutPositionMessage(r.NextCut),
+		CutsOver:     r.CutsOver,
+		EventsBefore: r.EventsBefore,
 	}
 	for _, f := range r.Outcomes {
 		m.Meps, m.Slots = append(m.Meps, f.MEP), append(m.Slots, core.PackSlot(f.Attempt, f.Slot))
@@ -219,13 +254,17 @@ func decodeRecall(m *tagnetv1.Recall, view *core.Config) (*core.Recall, bool) {
 		Entries:    m.GetEntries(),
 		Totals: core.OutcomeTotals{Built: m.GetBuilt(), EventsBuilt: m.GetEventsBuilt(), Discarded: m.GetDiscarded(),
 			Rejected: m.GetRejected()},
+		NextCut:      decodeCutPosition(m.GetNextCut()),
+		CutsOver:     m.GetCutsOver(),
+		EventsBefore: m.GetEventsBefore(),
 	}
-	var absences, withdrawals, tokens bool
+	var absences, withdrawals, tokens, cuts bool
 	r.Absences, absences = decodeAbsences(m.GetAbsent())
 	r.Withdrawals, withdrawals = decodeWithdrawals(m.GetWithdrawn(), len(view.BUs))
 	r.Tokens, tokens = decodePlacedTokens(m.GetTokens(), len(view.BUs))
+	r.Cuts, cuts = decodeCuts(m.GetCuts(), 0)
 	n := len(m.GetMeps())
-	if !absences || !withdrawals || !tokens || len(m.GetSlots()) != n || len(m.GetEvents()) != n ||
+	if !absences || !withdrawals || !tokens || !cuts || len(m.GetSlots()) != n || len(m.GetEvents()) != n ||
 		len(m.GetOutcomes()) != n {
 		return nil, false
 	}

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -24,6 +23,7 @@ type cluster struct {
 	nodes []*clusterNode
 	wire  []clusterWrite // under way between nodes
 	disk  map[uint64][]uint8
+	made  map[uint64]Cut // events of the MEPs on disk, where the data are live
 	// of the successor: nodes whose units wait for the answer, by stream
 	pending map[uint64]Unit
 	streams uint64
@@ -41,6 +41,10 @@ type clusterNode struct {
 	known                            Recall
 	log                              TokenLog
 	read, first                      uint64
+	cuts                             CutLog
+	cutOf                            map[uint64]Cut
+	arrived, flush, overdue          uint64 // events below, of live data
+	endReported                      bool
 	toWrite                          []PlacedToken
 	withdrawnBefore                  []uint64 // by builder unit
 	fromScheduler, fromSchedulerToBU []Notice
@@ -59,16 +63,19 @@ type clusterSlot struct {
 	busy    bool
 	mep     uint64
 	attempt uint8
+	cut     Cut
 	parts   []bool
 }
 
 type clusterWrite struct {
-	ru int
+	ru  int
+	cut Cut
 	PlacedToken
 }
 
 func newCluster(t testing.TB, nodes int, cfg Config, total uint64, withHome bool) *cluster {
-	c := &cluster{t: t, cfg: cfg, total: total, disk: map[uint64][]uint8{}, pending: map[uint64]Unit{}, home: -1}
+	c := &cluster{t: t, cfg: cfg, total: total, disk: map[uint64][]uint8{}, made: map[uint64]Cut{},
+		pending: map[uint64]Unit{}, home: -1}
 	if withHome {
 		c.home = 0
 	}
@@ -80,13 +87,18 @@ func newCluster(t testing.TB, nodes int, cfg Config, total uint64, withHome bool
 		c.attach(Unit{Readout, i}, nil)
 		c.attach(Unit{Builder, i}, nil)
 	}
+	for i := range c.nodes {
+		if cfg.Live { // a unit has begun with the first message
+			c.receive(i)
+		}
+	}
 	return c
 }
 
 func (c *cluster) newProcess() *clusterNode {
 	n := len(c.cfg.BUs)
 	p := &clusterNode{alive: true, lacksBelow: make([]uint64, n), withdrawnBefore: make([]uint64, n),
-		slots: make([]clusterSlot, c.cfg.Slots), outcomes: NewOutcomeLog(1024)}
+		slots: make([]clusterSlot, c.cfg.Slots), outcomes: NewOutcomeLog(1024), cutOf: map[uint64]Cut{}}
 	c.streams++
 	p.session = c.streams
 	for i := range p.slots {
@@ -132,6 +144,7 @@ func (c *cluster) admit(u Unit, a Answer) {
 	n := c.nodes[u.Index]
 	if u.Role == Readout {
 		n.attachedRU, n.fromScheduler = true, slices.Clone(a.Known)
+		c.repeatReport(n, u.Index)
 		return
 	}
 	n.attachedBU, n.fromSchedulerToBU = true, slices.Clone(a.Known)
@@ -197,9 +210,10 @@ func (c *cluster) steps() (all []clusterStep) {
 			continue
 		}
 		if ahead := uint64(c.cfg.Slots * len(c.cfg.BUs) * 2); n.attachedRU && !c.down && n.first != NoMEP &&
-			n.read < min(c.total, n.known.Released+ahead) {
+			n.read < min(c.readable(n), n.known.Released+ahead) {
 			add(func() { c.report(i) }, "ru%d reads", i)
 		}
+		c.addLiveSteps(i, add)
 		if len(n.fromScheduler) > 0 {
 			add(func() { c.receive(i) }, "ru%d hears", i)
 		}
@@ -254,12 +268,18 @@ func (c *cluster) isPending(u Unit) bool {
 // report has a readout unit read one MEP more and report it.
 func (c *cluster) report(i int) {
 	n := c.nodes[i]
+	if c.cfg.Live {
+		n.arrived = max(n.arrived, n.cutOf[n.read].end()) // what is not there is given up
+	}
 	n.read++
-	must(c.t, c.core.Step(c.tick(), Report{Unit: i, Stream: n.streamRU, Update: c.update(n)}).Err)
+	c.sendReport(n, i)
 	c.takeReady()
 }
 
 func (c *cluster) update(n *clusterNode) Update {
+	if c.cfg.Live {
+		return c.liveUpdate(n)
+	}
 	return Update{ReadBelow: n.read, Events: n.read - min(n.first, n.read), InputEnded: n.read == c.total}
 }
 
@@ -269,6 +289,7 @@ func (c *cluster) receive(i int) {
 	v := n.fromScheduler[0]
 	n.fromScheduler = n.fromScheduler[1:]
 	k := &n.known
+	c.receiveCuts(i, &v)
 	n.log.AddEarlier(v.Earlier)
 	for _, a := range v.Absences {
 		if a.Rejoined && int(a.RU) == i && len(k.Absences) == 0 {
@@ -285,6 +306,7 @@ func (c *cluster) receive(i int) {
 	n.toWrite = slices.DeleteFunc(n.toWrite, func(t PlacedToken) bool { return t.Cycle < n.withdrawnBefore[t.BU] })
 	k.Released, k.HeldUp, k.Abandoned, k.NextCycle = v.Released, v.HeldUp, v.Abandoned, v.FirstCycle+uint64(v.Len())
 	n.log.Add(v.Batch, v.Released, v.HeldUp)
+	n.cuts.Add(v.Cuts, v.Released, v.HeldUp)
 	for _, t := range v.appendTokens(nil, func(mep uint64) bool { return mep >= n.first }) {
 		if t.Cycle >= n.withdrawnBefore[t.BU] {
 			n.toWrite = append(n.toWrite, t)
@@ -339,7 +361,7 @@ func (c *cluster) write(i int) {
 		c.t.Fatalf("ru%d has freed its part of MEP %d, and %+v needs it", i, t.MEP, t)
 	}
 	if to := c.nodes[t.BU]; to.alive {
-		c.wire = append(c.wire, clusterWrite{i, t})
+		c.wire = append(c.wire, clusterWrite{i, n.cutOf[t.MEP], t})
 	}
 }
 
@@ -356,7 +378,10 @@ func (c *cluster) arrive(w int) {
 		c.t.Fatalf("bu%d takes %+v for one that it has had", x.BU, x)
 	}
 	if !s.busy {
-		*s = clusterSlot{busy: true, mep: x.MEP, attempt: x.Attempt, parts: make([]bool, len(s.parts))}
+		*s = clusterSlot{busy: true, mep: x.MEP, attempt: x.Attempt, cut: x.cut, parts: make([]bool, len(s.parts))}
+	}
+	if s.cut != x.cut {
+		c.t.Fatalf("parts of MEP %d have the events %+v and %+v", s.mep, s.cut, x.cut)
 	}
 	if s.mep != x.MEP || s.attempt != x.Attempt || s.parts[x.ru] {
 		c.t.Fatalf("a part for %+v comes to a slot that has attempt %d of MEP %d", x, s.attempt, s.mep)
@@ -382,6 +407,10 @@ func (c *cluster) finish(i, slot int) {
 	}
 	c.disk[s.mep] = append(c.disk[s.mep], s.attempt)
 	f := Feedback{MEP: s.mep, Slot: uint32(slot), Events: 1, Attempt: s.attempt, Outcome: Built}
+	if c.cfg.Live {
+		f.Events = s.cut.Events
+		c.store(s.mep, s.cut)
+	}
 	n.outcomes.Add(f)
 	n.entries++
 	n.unsent = append(n.unsent, f)
@@ -395,7 +424,7 @@ func (c *cluster) feedBack(i int) {
 	m := &tagnetv1.FeedbackBatch{First: n.entries - uint64(len(n.unsent))}
 	for _, f := range n.unsent {
 		m.Meps, m.Slots = append(m.Meps, f.MEP), append(m.Slots, PackSlot(f.Attempt, f.Slot))
-		m.Events, m.HeldUs, m.Outcomes = append(m.Events, 1), append(m.HeldUs, 0), append(m.Outcomes, byte(f.Outcome))
+		m.Events, m.HeldUs, m.Outcomes = append(m.Events, f.Events), append(m.HeldUs, 0), append(m.Outcomes, byte(f.Outcome))
 	}
 	if n.confirmTo > 0 {
 		m.Had = &tagnetv1.Position{Term: c.term, Next: n.confirmTo}
@@ -413,72 +442,11 @@ func (c *cluster) recall(u Unit) {
 		*r = n.known
 		r.Update = c.update(n)
 		r.Tokens, r.TokenCount = n.log.Tokens()
+		n.cuts.Recall(r)
 		n.fromScheduler = nil
 	} else {
 		r.Outcomes, r.Totals = n.outcomes.Outcomes()
 		n.fromSchedulerToBU, n.confirmTo = nil, 0
 	}
 	c.attach(u, r)
-}
-
-// kill ends the process of a node.
-func (c *cluster) kill(i int) {
-	n := c.nodes[i]
-	n.alive, n.attachedRU, n.attachedBU = false, false, false
-	n.fromScheduler, n.fromSchedulerToBU = nil, nil
-	c.count.killed++
-	for s, u := range c.pending {
-		if u.Index == i {
-			delete(c.pending, s)
-			c.core.Step(c.tick(), Detached{Unit: u, Stream: s, Err: errTest})
-		}
-	}
-	if i == c.home {
-		c.loseScheduler()
-	}
-}
-
-var errTest = errors.New("its stream broke")
-
-func (c *cluster) exclude(i int) {
-	for _, op := range []tagnetv1.ControlRequest_Operation{tagnetv1.ControlRequest_OPERATION_EXCLUDE_RU,
-		tagnetv1.ControlRequest_OPERATION_LOSE_BU} {
-		must(c.t, c.core.Step(c.tick(), Command{Operation: op, Unit: i}).Err)
-	}
-	c.nodes[i].lost = true
-	c.takeReady()
-}
-
-// loseScheduler ends the scheduler. Units still hear some of what it had sent to them.
-func (c *cluster) loseScheduler() {
-	c.down, c.home = true, -1
-	clear(c.pending)
-	for _, n := range c.nodes {
-		n.attachedRU, n.attachedBU = false, false
-	}
-}
-
-// forget drops all but the first of what a unit was sent and has not heard.
-func (n *clusterNode) forget(ru, bu int) {
-	n.fromScheduler = n.fromScheduler[:min(ru, len(n.fromScheduler))]
-	n.fromSchedulerToBU = n.fromSchedulerToBU[:min(bu, len(n.fromSchedulerToBU))]
-}
-
-// beginSuccessor makes a scheduler on the first living node.
-func (c *cluster) beginSuccessor() {
-	var living []Unit
-	for i, n := range c.nodes {
-		if n.alive && n.first == NoMEP { // it was not answered, so it has not begun
-			c.kill(i)
-		}
-		if n.alive {
-			if c.home < 0 {
-				c.home = i
-			}
-			living = append(living, Unit{Readout, i}, Unit{Builder, i})
-		}
-		n.lost = !n.alive
-	}
-	c.count.takeovers++
-	c.makeCore(living)
 }

@@ -235,6 +235,21 @@ type Cut struct {
 // end is the number after the last event.
 func (c Cut) end() uint64 { return c.FirstEvent + uint64(c.Events) }
 
+// CutPosition is a place in the stream of cuts.
+type CutPosition struct {
+	MEP          uint64 // to be cut next
+	EventsBefore uint64 // events in all MEPs below
+	End          uint64 // number after the last event in them
+}
+
+// After is the position after further cuts.
+func (p CutPosition) After(cuts []Cut) CutPosition {
+	for _, c := range cuts {
+		p = CutPosition{p.MEP + 1, p.EventsBefore + uint64(c.Events), c.end()}
+	}
+	return p
+}
+
 // cutter decides which events the MEPs have. It is a core without network, clock and goroutines. It knows the cuts of
 // the MEPs from the released watermark up to nextMEP, and cuts as many as its window has room for:
 //
@@ -371,6 +386,14 @@ func (c *cutter) from(mep uint64) (cuts []Cut) {
 		cuts = append(cuts, c.cutOf(mep))
 	}
 	return cuts
+}
+
+// position is the place before the cut of a MEP, which is not below the released watermark.
+func (c *cutter) position(mep uint64) CutPosition {
+	if mep == c.firstMEP {
+		return CutPosition{MEP: mep}
+	}
+	return CutPosition{mep, c.eventsBelow(mep), c.cutOf(mep - 1).end()}
 }
 
 // eventsBelow is how many events all MEPs below mep have; mep is not below the released watermark.

@@ -24,6 +24,7 @@ type Notice struct {
 	Absences    []Absence    // readout units that have gone or rejoined; sent before the cycles that they concern
 	Withdrawals []Withdrawal // builder units that were excluded
 	Cuts        []Cut        // events of further MEPs
+	CutsAt      *CutPosition // of the first of them; nil: the data are not live
 	Batch                    // cycles; without cycles, the number of the next one
 	Tags        []Tag        // tags that start, after their tokens
 	FirstRU     int          // with Tags: the readout unit that gets them
@@ -84,10 +85,7 @@ func (c *Core) publish(issued Batch, tags []Tag) {
 	if n.EndKnown = a.push.endKnown; n.EndKnown {
 		n.EndMEP = a.endMEP
 	}
-	cuts := c.newCuts()
-	if a.cutter != nil {
-		n.CutsOver = a.cutter.cutsOver
-	}
+	cuts := c.newCuts(&n)
 	idle, released := a.noCycleAwaited(), a.released-uint64(len(a.heldUp.meps))
 	if issued.Len() > 0 || len(n.Absences)+len(n.Withdrawals)+len(cuts) > 0 || n.State != c.mark.State ||
 		n.CutsOver != c.mark.CutsOver || n.EndKnown != c.mark.EndKnown || released-c.releasedPublished >= c.releaseStep ||
@@ -118,6 +116,9 @@ func (c *Core) publish(issued Batch, tags []Tag) {
 	c.mark = n
 	c.mark.For, c.mark.Absences, c.mark.Withdrawals, c.mark.Tags = 0, nil, nil, nil
 	c.mark.FirstCycle = issued.FirstCycle + uint64(issued.Len())
+	if n.CutsAt != nil {
+		c.mark.CutsAt = new(n.CutsAt.After(cuts))
+	}
 	split(n, cuts, issued, func(n Notice, _ bool) { c.append(n) })
 }
 
@@ -129,6 +130,7 @@ func split(n Notice, cuts []Cut, issued Batch, emit func(n Notice, last bool)) {
 		n.Batch = Batch{FirstCycle: issued.FirstCycle, PlacesPerCycle: issued.PlacesPerCycle}
 		cutsNow := min(len(cuts), MaxCutsPerNotice)
 		n.Cuts, cuts = cuts[:cutsNow:cutsNow], cuts[cutsNow:]
+		at := n.CutsAt
 		if len(cuts) == 0 && issued.Len() > 0 {
 			cycles := min(issued.Len(), max(1, MaxTokensPerNotice/issued.PlacesPerCycle))
 			n.Batch, issued = issued.split(cycles)
@@ -142,16 +144,21 @@ func split(n Notice, cuts []Cut, issued Batch, emit func(n Notice, last bool)) {
 			return
 		}
 		n.Absences, n.Withdrawals, n.Earlier = nil, nil, nil
+		if at != nil {
+			n.CutsAt = new(at.After(n.Cuts))
+		}
 	}
 }
 
-// newCuts are the cuts that have not been published yet.
-func (c *Core) newCuts() (cuts []Cut) {
-	if c.alloc.cutter == nil {
+// newCuts are the cuts that have not been published yet. It notes in the notice with them where they are.
+func (c *Core) newCuts(n *Notice) (cuts []Cut) {
+	k := c.alloc.cutter
+	if k == nil {
 		return nil
 	}
-	cuts = c.alloc.cutter.from(c.cutsPublished)
-	c.cutsPublished = c.alloc.cutter.nextMEP
+	n.CutsOver, n.CutsAt = k.cutsOver, new(k.position(c.cutsPublished))
+	cuts = k.from(c.cutsPublished)
+	c.cutsPublished = k.nextMEP
 	return cuts
 }
 
@@ -162,8 +169,8 @@ func (c *Core) snapshot(firstMEP uint64) (all []Notice) {
 	n := c.mark
 	n.Absences, n.Withdrawals = c.alloc.absences, c.alloc.withdrawals
 	var cuts []Cut
-	if c.alloc.cutter != nil {
-		cuts = c.alloc.cutter.from(firstMEP)
+	if k := c.alloc.cutter; k != nil {
+		cuts, n.CutsAt = k.from(firstMEP), new(k.position(firstMEP))
 	}
 	split(n, cuts, Batch{FirstCycle: n.FirstCycle, PlacesPerCycle: n.PlacesPerCycle}, func(n Notice, last bool) {
 		if last {

@@ -25,6 +25,7 @@ func newRebuild(a *Allocator, recalls [2][]*Recall) *rebuild {
 func (r *rebuild) rebuild() {
 	r.started, r.isSuccessor = true, true
 	r.collect()
+	r.rebuildCuts()
 	r.rebuildUnits()
 	r.rebuildRecords()
 	r.count()
@@ -142,6 +143,9 @@ func (r *rebuild) rejoined(ru int) (firstMEP, events uint64) {
 	for _, a := range r.absences {
 		if int(a.RU) == ru && a.Rejoined {
 			firstMEP, events = a.FirstMEP, (a.FirstMEP-r.cfg.FirstMEP)*uint64(r.cfg.Packing)
+			if known := r.recalls[Readout][ru]; r.cutter != nil && known != nil {
+				events = known.EventsBefore
+			}
 		}
 	}
 	return firstMEP, events
@@ -181,7 +185,7 @@ func (r *rebuild) rebuildRecords() {
 	}
 	for _, mep := range heldUp {
 		if rec := record(mep); rec.state != recordFinal {
-			r.heldUp.add(mep, rec, r.eventCount(mep))
+			r.heldUp.add(mep, rec, r.eventsOf(mep))
 		}
 	}
 	for mep := r.released; mep < r.nextMEP; mep++ {
@@ -252,7 +256,7 @@ func (r *rebuild) takeSlots(b *buState, used map[uint32]bool) {
 func (r *rebuild) count() {
 	c := r.counters
 	c.Cycles, c.Issued = r.nextCycle, r.nextMEP-r.cfg.FirstMEP
-	c.EventsIssued = c.Issued * uint64(r.cfg.Packing)
+	c.EventsIssued = r.eventsBelow(r.nextMEP)
 	if r.shortMEP < r.nextMEP {
 		c.EventsIssued -= uint64(r.shortMEPLacks)
 	}
@@ -346,8 +350,12 @@ func (c *table) earlierTokens(nextCycle uint64) (all []PlacedToken) {
 	c.forEachUnfinished(func(mep uint64, r *mepRecord) {
 		if r.attempt > 0 {
 			last := nextCycle - 1
-			all = append(all, PlacedToken{Token: Token{MEP: mep, Slot: r.slot, BU: r.bu, Attempt: r.attempt},
-				Cycle: last - uint64(uint32(last)-r.cycleLow)})
+			t := PlacedToken{Token: Token{MEP: mep, Slot: r.slot, BU: r.bu, Attempt: r.attempt},
+				Cycle: last - uint64(uint32(last)-r.cycleLow)}
+			if c.cutter != nil {
+				t.Events = uint32(c.eventCount(mep))
+			}
+			all = append(all, t)
 		}
 	})
 	return all
@@ -366,6 +374,10 @@ func (r *rebuild) publish(c *Core) {
 	n := Notice{State: a.State(), Released: a.released, HeldUp: slices.Clone(a.heldUp.meps),
 		HeldUpChanges: a.heldUp.changes, Abandoned: a.counters.Abandoned,
 		Batch: Batch{FirstCycle: a.nextCycle, PlacesPerCycle: a.placesPerCycle}}
+	if k := a.cutter; k != nil {
+		c.cutsPublished, n.CutsOver = k.nextMEP, k.cutsOver
+		n.CutsAt = new(k.position(k.nextMEP))
+	}
 	c.mark, c.statePublished = n, n.State
 	n.For = ForControl
 	c.append(n)
@@ -382,14 +394,17 @@ func (r *rebuild) publish(c *Core) {
 func (r *rebuild) continuation(c *Core, u Unit, had *Recall) (all []Notice) {
 	n := c.mark
 	n.Absences = c.alloc.absences[len(had.Absences):]
-	cycles := Batch{FirstCycle: c.alloc.nextCycle, PlacesPerCycle: c.alloc.placesPerCycle}
+	cycles, cuts := Batch{FirstCycle: c.alloc.nextCycle, PlacesPerCycle: c.alloc.placesPerCycle}, []Cut(nil)
 	if u.Role == Readout {
 		n.Withdrawals = c.alloc.withdrawals[len(had.Withdrawals):]
 		cycles = r.cyclesFrom(had.NextCycle)
+		if had.NextCut != nil {
+			n.CutsAt, cuts = r.cutter.continuation(had.NextCut, r.released)
+		}
 	} else {
 		n.Valid = &ValidTokens{Tokens: c.alloc.validTokens(u.Index)}
 	}
-	split(n, nil, cycles, func(n Notice, last bool) {
+	split(n, cuts, cycles, func(n Notice, last bool) {
 		if last {
 			n.Sequence = c.next - 1
 		}

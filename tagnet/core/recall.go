@@ -35,7 +35,14 @@ type Recall struct {
 	TokenCount  uint64   // tokens that it was told in all
 	Tokens      []PlacedToken
 	Withdrawals []Withdrawal // all that it was told
-	Update      Update       // what it holds
+	Update      Update       // what it holds; a unit that rejoined counts events from its rejoin on
+
+	// of a readout unit with live data
+
+	Cuts         []Cut        // last ones that it was told: of the MEPs below NextCut.MEP that may have no outcome
+	NextCut      *CutPosition // after them; nil: the data are not live
+	CutsOver     bool         // it was told that there are no more
+	EventsBefore uint64       // events in the MEPs before the first that it has a part in
 
 	// of a builder unit
 
@@ -63,7 +70,30 @@ func (r *Recall) Fits(view *Config) bool {
 	for _, w := range r.Withdrawals {
 		fits = fits && w.BeforeCycle <= r.NextCycle
 	}
-	return fits
+	return fits && r.fitsCuts(&cfg, below)
+}
+
+// fitsCuts is Fits for the cuts: MEPs below have one at most.
+func (r *Recall) fitsCuts(cfg *Config, below uint64) bool {
+	if !cfg.Live || r.NextCut == nil {
+		return r.NextCut == nil && len(r.Cuts) == 0
+	}
+	end, events := uint64(0), uint64(0)
+	for _, c := range r.Cuts {
+		if c.FirstEvent < end || c.Events < 1 || int(c.Events) > cfg.Packing || c.end() < c.FirstEvent {
+			return false
+		}
+		end, events = c.end(), events+uint64(c.Events)
+	}
+	for _, t := range r.Tokens {
+		if int(t.Events) > cfg.Packing {
+			return false
+		}
+	}
+	next := r.NextCut
+	return next.MEP >= cfg.FirstMEP && next.MEP-cfg.FirstMEP >= uint64(len(r.Cuts)) && next.MEP <= below &&
+		next.EventsBefore >= events && next.End >= next.EventsBefore && (len(r.Cuts) == 0 || end == next.End) &&
+		r.EventsBefore <= next.EventsBefore
 }
 
 func isAscendingBelow(meps []uint64, below uint64) bool {
@@ -78,7 +108,8 @@ func isAscendingBelow(meps []uint64, below uint64) bool {
 // A PlacedToken is a token and the cycle that it was told in.
 type PlacedToken struct {
 	Token
-	Cycle uint64
+	Cycle  uint64
+	Events uint32 // of the MEP, where the data are live; otherwise 0
 }
 
 // OutcomeTotals are the outcomes of a builder unit in a run.
@@ -111,8 +142,6 @@ func (c *Config) CheckSuccessor() error {
 		return errors.New("tags that are under way cannot be counted again")
 	case c.Push:
 		return errors.New("credits are taken by number, which the scheduler alone compares with the MEPs that were read")
-	case c.Live:
-		return errors.New("the events of the next live MEPs are known to the scheduler only")
 	case c.Trigger != "":
 		return errors.New("how many events were triggered is known to the scheduler only")
 	}
@@ -160,7 +189,7 @@ func (s *succession) attach(c *Core, in *Attach) Answer {
 	switch {
 	case !s.living[u.Role][u.Index]:
 		return Answer{Err: c.refuseSession(RefusedExcluded, u, "is excluded")}
-	case in.Recall == nil:
+	case in.Recall == nil || u.Role == Readout && c.set.View.Live && in.Recall.NextCut == nil:
 		return Answer{Err: c.refuseSession(RefusedNotNow, u,
 			"attaches to the successor of a lost scheduler without saying what it knows")}
 	}

@@ -1,6 +1,9 @@
 package core
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // What units keep for a successor of their scheduler.
 
@@ -65,6 +68,62 @@ func (l *TokenLog) Tokens() (all []PlacedToken, count uint64) {
 		all = l.batches[i].appendTokens(all, func(uint64) bool { return true })
 	}
 	return all, l.count
+}
+
+// A CutLog keeps the cuts of a readout unit whose MEPs may have no outcome, for Recall.Cuts. Its zero value has not
+// begun.
+type CutLog struct {
+	next    *CutPosition      // nil: not begun
+	cuts    []Cut             // of the MEPs before next.MEP
+	earlier map[uint64]uint32 // events of MEPs before those, by MEP
+	before  uint64            // events in the MEPs before the first
+}
+
+// Begin sets the position of the first cut, and the tokens of earlier MEPs.
+func (l *CutLog) Begin(at CutPosition, earlier []PlacedToken) {
+	l.next, l.before, l.earlier = &at, at.EventsBefore, map[uint64]uint32{}
+	for _, t := range earlier {
+		l.earlier[t.MEP] = t.Events
+	}
+}
+
+// Next is the position of the next cut; nil before Begin.
+func (l *CutLog) Next() *CutPosition { return l.next }
+
+// Add adds cuts, and drops what is no longer needed: MEPs below released have their outcome, but those held up.
+func (l *CutLog) Add(cuts []Cut, released uint64, heldUp []uint64) {
+	if l.next == nil {
+		return
+	}
+	l.cuts = append(l.cuts, cuts...)
+	next := l.next.After(cuts)
+	l.next = &next
+	first := next.MEP - uint64(len(l.cuts))
+	n := int(min(max(released, first)-first, uint64(len(l.cuts))))
+	for i, c := range l.cuts[:n] {
+		if mep := first + uint64(i); isIn(heldUp, mep) {
+			l.earlier[mep] = c.Events
+		}
+	}
+	l.cuts = slices.Delete(l.cuts, 0, n)
+	maps.DeleteFunc(l.earlier, func(mep uint64, _ uint32) bool { return mep < released && !isIn(heldUp, mep) })
+}
+
+// Recall fills in what a successor needs to know, also of the tokens that the Recall has.
+func (l *CutLog) Recall(r *Recall) {
+	if l.next == nil {
+		return
+	}
+	r.NextCut, r.Cuts, r.EventsBefore = l.next, slices.Clone(l.cuts), l.before
+	first := l.next.MEP - uint64(len(l.cuts))
+	for i := range r.Tokens {
+		t := &r.Tokens[i]
+		if t.MEP >= first && t.MEP < l.next.MEP {
+			t.Events = l.cuts[t.MEP-first].Events
+		} else {
+			t.Events = l.earlier[t.MEP]
+		}
+	}
 }
 
 // An OutcomeLog keeps the last outcomes of a builder unit in a run, for Recall.Outcomes.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -41,10 +42,15 @@ func (c *cluster) isOver() bool { return !c.down && c.core.succession == nil && 
 // verify holds that each MEP has one outcome, and is on a disk.
 func (c *cluster) verify() {
 	r := c.core.alloc.Registers()
-	if n := r.GetCounters(); n.GetIssued() != c.total || n.GetBuilt() != c.total || n.GetEventsBuilt() != c.total {
-		c.t.Fatalf("%d MEPs, and the scheduler counts %v", c.total, n)
+	total, events := c.total, c.total
+	if c.cfg.Live {
+		total, events = c.verifyLive()
 	}
-	for mep := range c.total {
+	if n := r.GetCounters(); n.GetIssued() != total || n.GetBuilt() != total || n.GetEventsBuilt() != events ||
+		n.GetEventsIssued() != events {
+		c.t.Fatalf("%d MEPs of %d events, and the scheduler counts %v", total, events, n)
+	}
+	for mep := range total {
 		if len(c.disk[mep]) == 0 {
 			c.t.Fatalf("MEP %d was built by nobody", mep)
 		}
@@ -56,8 +62,8 @@ func (c *cluster) verify() {
 			c.t.Fatalf("bu%d built %d MEPs, and the scheduler counts %d", j, t.Built, b.GetCounters().GetBuilt())
 		}
 	}
-	if sum != c.total {
-		c.t.Fatalf("builder units built %d of %d MEPs", sum, c.total)
+	if sum != total {
+		c.t.Fatalf("builder units built %d of %d MEPs", sum, total)
 	}
 }
 
@@ -69,7 +75,7 @@ func (c *cluster) key() string {
 		tokens, _ := n.log.Tokens()
 		fmt.Fprint(&b, n.alive, n.attachedRU, n.attachedBU, n.lacksBelow, n.read, n.toWrite, n.slots, n.unsent, n.entries,
 			n.confirmTo, n.known.NextCycle, n.known.Released, len(n.known.Absences), len(n.known.Withdrawals), tokens,
-			len(n.absences), len(n.fromScheduler), len(n.fromSchedulerToBU))
+			len(n.absences), len(n.fromScheduler), len(n.fromSchedulerToBU), n.arrived, n.flush, n.overdue, n.cuts.Next())
 	}
 	a := c.core.alloc
 	fmt.Fprint(&b, a.nextMEP, a.released, a.nextCycle, a.records[:8], a.reissue.list(), c.core.succession == nil)
@@ -111,6 +117,12 @@ func simulateTakeovers(t *testing.T, seed uint64) (count struct{ takeovers, late
 	nodes := 2 + rng.IntN(4)
 	cfg := Config{RUs: names("n", nodes), BUs: names("n", nodes), Slots: 1 + rng.IntN(3), Packing: 1,
 		MaxAttempts: MaxAttempt, NoSlotPolicy: Policy(rng.IntN(2)), Loose: rng.IntN(2) == 0}
+	if rng.IntN(3) == 0 {
+		cfg.Live, cfg.Packing, cfg.CompleteEventsOnly = true, 1+rng.IntN(4), rng.IntN(4) == 0
+		if rng.IntN(4) == 0 {
+			cfg.MaxEvents = 20 + rng.Uint64N(80)
+		}
+	}
 	c := newCluster(t, nodes, cfg, 40+rng.Uint64N(80), rng.IntN(4) > 0)
 	for n := 0; !c.isOver(); n++ {
 		if n > 200_000 {
@@ -276,4 +288,66 @@ func (c *cluster) walk(withNode bool) []clusterStep {
 		}})
 	}
 	return all
+}
+
+// kill ends the process of a node.
+func (c *cluster) kill(i int) {
+	n := c.nodes[i]
+	n.alive, n.attachedRU, n.attachedBU = false, false, false
+	n.fromScheduler, n.fromSchedulerToBU = nil, nil
+	c.count.killed++
+	for s, u := range c.pending {
+		if u.Index == i {
+			delete(c.pending, s)
+			c.core.Step(c.tick(), Detached{Unit: u, Stream: s, Err: errTest})
+		}
+	}
+	if i == c.home {
+		c.loseScheduler()
+	}
+}
+
+var errTest = errors.New("its stream broke")
+
+func (c *cluster) exclude(i int) {
+	for _, op := range []tagnetv1.ControlRequest_Operation{tagnetv1.ControlRequest_OPERATION_EXCLUDE_RU,
+		tagnetv1.ControlRequest_OPERATION_LOSE_BU} {
+		must(c.t, c.core.Step(c.tick(), Command{Operation: op, Unit: i}).Err)
+	}
+	c.nodes[i].lost = true
+	c.takeReady()
+}
+
+// loseScheduler ends the scheduler. Units still hear some of what it had sent to them.
+func (c *cluster) loseScheduler() {
+	c.down, c.home = true, -1
+	clear(c.pending)
+	for _, n := range c.nodes {
+		n.attachedRU, n.attachedBU = false, false
+	}
+}
+
+// forget drops all but the first of what a unit was sent and has not heard.
+func (n *clusterNode) forget(ru, bu int) {
+	n.fromScheduler = n.fromScheduler[:min(ru, len(n.fromScheduler))]
+	n.fromSchedulerToBU = n.fromSchedulerToBU[:min(bu, len(n.fromSchedulerToBU))]
+}
+
+// beginSuccessor makes a scheduler on the first living node.
+func (c *cluster) beginSuccessor() {
+	var living []Unit
+	for i, n := range c.nodes {
+		if n.alive && n.first == NoMEP { // it was not answered, so it has not begun
+			c.kill(i)
+		}
+		if n.alive {
+			if c.home < 0 {
+				c.home = i
+			}
+			living = append(living, Unit{Readout, i}, Unit{Builder, i})
+		}
+		n.lost = !n.alive
+	}
+	c.count.takeovers++
+	c.makeCore(living)
 }

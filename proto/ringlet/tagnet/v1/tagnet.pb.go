@@ -292,7 +292,7 @@ func (x ControlRequest_Operation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ControlRequest_Operation.Descriptor instead.
 func (ControlRequest_Operation) EnumDescriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{11, 0}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{12, 0}
 }
 
 // Kind of unit.
@@ -345,7 +345,7 @@ func (x Incident_Role) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Incident_Role.Descriptor instead.
 func (Incident_Role) EnumDescriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{20, 0}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{21, 0}
 }
 
 // Kind of incident.
@@ -402,7 +402,7 @@ func (x Incident_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Incident_Kind.Descriptor instead.
 func (Incident_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{20, 1}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{21, 1}
 }
 
 // Scope says which run, view and session a message belongs to.
@@ -749,7 +749,15 @@ type Recall struct {
 	// MEPs that it has discarded in the run.
 	Discarded uint64 `protobuf:"varint,16,opt,name=discarded,proto3" json:"discarded,omitempty"`
 	// MEPs that it has rejected in the run.
-	Rejected      uint64 `protobuf:"varint,17,opt,name=rejected,proto3" json:"rejected,omitempty"`
+	Rejected uint64 `protobuf:"varint,17,opt,name=rejected,proto3" json:"rejected,omitempty"`
+	// Of a readout unit with live data: the last cuts that it was told, as in Notices.cuts, of MEPs that may have no outcome.
+	Cuts []uint64 `protobuf:"fixed64,18,rep,packed,name=cuts,proto3" json:"cuts,omitempty"`
+	// The place after them.
+	NextCut *CutPosition `protobuf:"bytes,19,opt,name=next_cut,json=nextCut,proto3" json:"next_cut,omitempty"`
+	// It was told that there are no more.
+	CutsOver bool `protobuf:"varint,20,opt,name=cuts_over,json=cutsOver,proto3" json:"cuts_over,omitempty"`
+	// Events in the MEPs before the first that it has a part in.
+	EventsBefore  uint64 `protobuf:"varint,21,opt,name=events_before,json=eventsBefore,proto3" json:"events_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -903,6 +911,98 @@ func (x *Recall) GetRejected() uint64 {
 	return 0
 }
 
+func (x *Recall) GetCuts() []uint64 {
+	if x != nil {
+		return x.Cuts
+	}
+	return nil
+}
+
+func (x *Recall) GetNextCut() *CutPosition {
+	if x != nil {
+		return x.NextCut
+	}
+	return nil
+}
+
+func (x *Recall) GetCutsOver() bool {
+	if x != nil {
+		return x.CutsOver
+	}
+	return false
+}
+
+func (x *Recall) GetEventsBefore() uint64 {
+	if x != nil {
+		return x.EventsBefore
+	}
+	return 0
+}
+
+// CutPosition is a place in the stream of cuts.
+type CutPosition struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The MEP that is cut next.
+	Mep uint64 `protobuf:"fixed64,1,opt,name=mep,proto3" json:"mep,omitempty"`
+	// Events in all MEPs below.
+	EventsBefore uint64 `protobuf:"fixed64,2,opt,name=events_before,json=eventsBefore,proto3" json:"events_before,omitempty"`
+	// Number after the last event in them.
+	End           uint64 `protobuf:"fixed64,3,opt,name=end,proto3" json:"end,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CutPosition) Reset() {
+	*x = CutPosition{}
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CutPosition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CutPosition) ProtoMessage() {}
+
+func (x *CutPosition) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CutPosition.ProtoReflect.Descriptor instead.
+func (*CutPosition) Descriptor() ([]byte, []int) {
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *CutPosition) GetMep() uint64 {
+	if x != nil {
+		return x.Mep
+	}
+	return 0
+}
+
+func (x *CutPosition) GetEventsBefore() uint64 {
+	if x != nil {
+		return x.EventsBefore
+	}
+	return 0
+}
+
+func (x *CutPosition) GetEnd() uint64 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
 // PlacedTokens are tokens with their cycles; element i of each list belongs to token i.
 type PlacedTokens struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -913,14 +1013,16 @@ type PlacedTokens struct {
 	// Index of the builder unit.
 	Bus []uint32 `protobuf:"varint,3,rep,packed,name=bus,proto3" json:"bus,omitempty"`
 	// Number of the cycle.
-	Cycles        []uint64 `protobuf:"fixed64,4,rep,packed,name=cycles,proto3" json:"cycles,omitempty"`
+	Cycles []uint64 `protobuf:"fixed64,4,rep,packed,name=cycles,proto3" json:"cycles,omitempty"`
+	// Events in the MEP, where the data are live; otherwise the list is empty.
+	Events        []uint32 `protobuf:"varint,5,rep,packed,name=events,proto3" json:"events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PlacedTokens) Reset() {
 	*x = PlacedTokens{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -932,7 +1034,7 @@ func (x *PlacedTokens) String() string {
 func (*PlacedTokens) ProtoMessage() {}
 
 func (x *PlacedTokens) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -945,7 +1047,7 @@ func (x *PlacedTokens) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacedTokens.ProtoReflect.Descriptor instead.
 func (*PlacedTokens) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{4}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PlacedTokens) GetMeps() []uint64 {
@@ -976,6 +1078,13 @@ func (x *PlacedTokens) GetCycles() []uint64 {
 	return nil
 }
 
+func (x *PlacedTokens) GetEvents() []uint32 {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
 // Reach is how far the live data of a readout unit go, in numbers of events.
 type Reach struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -995,7 +1104,7 @@ type Reach struct {
 
 func (x *Reach) Reset() {
 	*x = Reach{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[5]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1007,7 +1116,7 @@ func (x *Reach) String() string {
 func (*Reach) ProtoMessage() {}
 
 func (x *Reach) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[5]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1020,7 +1129,7 @@ func (x *Reach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reach.ProtoReflect.Descriptor instead.
 func (*Reach) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{5}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Reach) GetFrom() uint64 {
@@ -1110,14 +1219,16 @@ type Notices struct {
 	Earlier *PlacedTokens `protobuf:"bytes,19,opt,name=earlier,proto3" json:"earlier,omitempty"`
 	// In the first message of a successor to a builder unit: the tokens that are valid. The unit frees its other slots that
 	// wait for parts, and confirms by FeedbackBatch.had.
-	Valid         *PlacedTokens `protobuf:"bytes,20,opt,name=valid,proto3" json:"valid,omitempty"`
+	Valid *PlacedTokens `protobuf:"bytes,20,opt,name=valid,proto3" json:"valid,omitempty"`
+	// Where the data are live, to readout units: the place of the first of cuts, or of the next one.
+	CutsAt        *CutPosition `protobuf:"bytes,21,opt,name=cuts_at,json=cutsAt,proto3" json:"cuts_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Notices) Reset() {
 	*x = Notices{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1129,7 +1240,7 @@ func (x *Notices) String() string {
 func (*Notices) ProtoMessage() {}
 
 func (x *Notices) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1142,7 +1253,7 @@ func (x *Notices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notices.ProtoReflect.Descriptor instead.
 func (*Notices) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{6}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Notices) GetFirstCycle() uint64 {
@@ -1278,6 +1389,13 @@ func (x *Notices) GetValid() *PlacedTokens {
 	return nil
 }
 
+func (x *Notices) GetCutsAt() *CutPosition {
+	if x != nil {
+		return x.CutsAt
+	}
+	return nil
+}
+
 // HeldUp names MEPs below the released watermark that have no outcome yet, since a builder unit has stopped or is slow.
 type HeldUp struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1289,7 +1407,7 @@ type HeldUp struct {
 
 func (x *HeldUp) Reset() {
 	*x = HeldUp{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1301,7 +1419,7 @@ func (x *HeldUp) String() string {
 func (*HeldUp) ProtoMessage() {}
 
 func (x *HeldUp) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1314,7 +1432,7 @@ func (x *HeldUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldUp.ProtoReflect.Descriptor instead.
 func (*HeldUp) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{7}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *HeldUp) GetMeps() []uint64 {
@@ -1355,7 +1473,7 @@ type FeedbackBatch struct {
 
 func (x *FeedbackBatch) Reset() {
 	*x = FeedbackBatch{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1367,7 +1485,7 @@ func (x *FeedbackBatch) String() string {
 func (*FeedbackBatch) ProtoMessage() {}
 
 func (x *FeedbackBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1380,7 +1498,7 @@ func (x *FeedbackBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedbackBatch.ProtoReflect.Descriptor instead.
 func (*FeedbackBatch) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{8}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *FeedbackBatch) GetScope() *Scope {
@@ -1464,7 +1582,7 @@ type RegistersRequest struct {
 
 func (x *RegistersRequest) Reset() {
 	*x = RegistersRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1476,7 +1594,7 @@ func (x *RegistersRequest) String() string {
 func (*RegistersRequest) ProtoMessage() {}
 
 func (x *RegistersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1489,7 +1607,7 @@ func (x *RegistersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistersRequest.ProtoReflect.Descriptor instead.
 func (*RegistersRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{9}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RegistersRequest) GetScope() *Scope {
@@ -1570,7 +1688,7 @@ type RegistersResponse struct {
 
 func (x *RegistersResponse) Reset() {
 	*x = RegistersResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1582,7 +1700,7 @@ func (x *RegistersResponse) String() string {
 func (*RegistersResponse) ProtoMessage() {}
 
 func (x *RegistersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1595,7 +1713,7 @@ func (x *RegistersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistersResponse.ProtoReflect.Descriptor instead.
 func (*RegistersResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{10}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RegistersResponse) GetRun() uint32 {
@@ -1833,7 +1951,7 @@ type ControlRequest struct {
 
 func (x *ControlRequest) Reset() {
 	*x = ControlRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1845,7 +1963,7 @@ func (x *ControlRequest) String() string {
 func (*ControlRequest) ProtoMessage() {}
 
 func (x *ControlRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1858,7 +1976,7 @@ func (x *ControlRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlRequest.ProtoReflect.Descriptor instead.
 func (*ControlRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{11}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ControlRequest) GetScope() *Scope {
@@ -1932,7 +2050,7 @@ type ControlResponse struct {
 
 func (x *ControlResponse) Reset() {
 	*x = ControlResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1944,7 +2062,7 @@ func (x *ControlResponse) String() string {
 func (*ControlResponse) ProtoMessage() {}
 
 func (x *ControlResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1957,7 +2075,7 @@ func (x *ControlResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlResponse.ProtoReflect.Descriptor instead.
 func (*ControlResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{12}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ControlResponse) GetState() State {
@@ -2036,7 +2154,7 @@ type BeginRequest struct {
 
 func (x *BeginRequest) Reset() {
 	*x = BeginRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2048,7 +2166,7 @@ func (x *BeginRequest) String() string {
 func (*BeginRequest) ProtoMessage() {}
 
 func (x *BeginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2061,7 +2179,7 @@ func (x *BeginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginRequest.ProtoReflect.Descriptor instead.
 func (*BeginRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{13}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *BeginRequest) GetScope() *Scope {
@@ -2237,7 +2355,7 @@ type Succession struct {
 
 func (x *Succession) Reset() {
 	*x = Succession{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2249,7 +2367,7 @@ func (x *Succession) String() string {
 func (*Succession) ProtoMessage() {}
 
 func (x *Succession) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2262,7 +2380,7 @@ func (x *Succession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Succession.ProtoReflect.Descriptor instead.
 func (*Succession) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{14}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Succession) GetRus() []string {
@@ -2313,7 +2431,7 @@ type BeginResponse struct {
 
 func (x *BeginResponse) Reset() {
 	*x = BeginResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2325,7 +2443,7 @@ func (x *BeginResponse) String() string {
 func (*BeginResponse) ProtoMessage() {}
 
 func (x *BeginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2338,7 +2456,7 @@ func (x *BeginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginResponse.ProtoReflect.Descriptor instead.
 func (*BeginResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{15}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *BeginResponse) GetState() State {
@@ -2366,7 +2484,7 @@ type EndRequest struct {
 
 func (x *EndRequest) Reset() {
 	*x = EndRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2378,7 +2496,7 @@ func (x *EndRequest) String() string {
 func (*EndRequest) ProtoMessage() {}
 
 func (x *EndRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2391,7 +2509,7 @@ func (x *EndRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRequest.ProtoReflect.Descriptor instead.
 func (*EndRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{16}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *EndRequest) GetScope() *Scope {
@@ -2412,7 +2530,7 @@ type EndResponse struct {
 
 func (x *EndResponse) Reset() {
 	*x = EndResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2424,7 +2542,7 @@ func (x *EndResponse) String() string {
 func (*EndResponse) ProtoMessage() {}
 
 func (x *EndResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2437,7 +2555,7 @@ func (x *EndResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndResponse.ProtoReflect.Descriptor instead.
 func (*EndResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{17}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *EndResponse) GetEnded() bool {
@@ -2460,7 +2578,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2472,7 +2590,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2485,7 +2603,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{18}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FollowRequest) GetScope() *Scope {
@@ -2520,7 +2638,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2532,7 +2650,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2545,7 +2663,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{19}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Notice) GetNumber() uint64 {
@@ -2593,7 +2711,7 @@ type Incident struct {
 
 func (x *Incident) Reset() {
 	*x = Incident{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[20]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2605,7 +2723,7 @@ func (x *Incident) String() string {
 func (*Incident) ProtoMessage() {}
 
 func (x *Incident) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[20]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2618,7 +2736,7 @@ func (x *Incident) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Incident.ProtoReflect.Descriptor instead.
 func (*Incident) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{20}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Incident) GetRole() Incident_Role {
@@ -2668,7 +2786,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[21]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2680,7 +2798,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[21]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2693,7 +2811,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{21}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Rules) GetNext() string {
@@ -2742,7 +2860,7 @@ type UnitSet struct {
 
 func (x *UnitSet) Reset() {
 	*x = UnitSet{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[22]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2754,7 +2872,7 @@ func (x *UnitSet) String() string {
 func (*UnitSet) ProtoMessage() {}
 
 func (x *UnitSet) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[22]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2767,7 +2885,7 @@ func (x *UnitSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnitSet.ProtoReflect.Descriptor instead.
 func (*UnitSet) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{22}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *UnitSet) GetUnits() []uint32 {
@@ -2807,7 +2925,7 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x04stop\x18\v \x01(\x06H\x00R\x04stop\x88\x01\x01\x121\n" +
 	"\x06recall\x18\f \x01(\v2\x19.ringlet.tagnet.v1.RecallR\x06recall\x12\x18\n" +
 	"\acleared\x18\r \x01(\x04R\aclearedB\a\n" +
-	"\x05_stopJ\x04\b\b\x10\t\"\xf5\x03\n" +
+	"\x05_stopJ\x04\b\b\x10\t\"\x86\x05\n" +
 	"\x06Recall\x12\x16\n" +
 	"\x06absent\x18\x01 \x03(\x06R\x06absent\x12\x1d\n" +
 	"\n" +
@@ -2828,18 +2946,27 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x05built\x18\x0e \x01(\x04R\x05built\x12!\n" +
 	"\fevents_built\x18\x0f \x01(\x04R\veventsBuilt\x12\x1c\n" +
 	"\tdiscarded\x18\x10 \x01(\x04R\tdiscarded\x12\x1a\n" +
-	"\brejected\x18\x11 \x01(\x04R\brejected\"b\n" +
+	"\brejected\x18\x11 \x01(\x04R\brejected\x12\x12\n" +
+	"\x04cuts\x18\x12 \x03(\x06R\x04cuts\x129\n" +
+	"\bnext_cut\x18\x13 \x01(\v2\x1e.ringlet.tagnet.v1.CutPositionR\anextCut\x12\x1b\n" +
+	"\tcuts_over\x18\x14 \x01(\bR\bcutsOver\x12#\n" +
+	"\revents_before\x18\x15 \x01(\x04R\feventsBefore\"V\n" +
+	"\vCutPosition\x12\x10\n" +
+	"\x03mep\x18\x01 \x01(\x06R\x03mep\x12#\n" +
+	"\revents_before\x18\x02 \x01(\x06R\feventsBefore\x12\x10\n" +
+	"\x03end\x18\x03 \x01(\x06R\x03end\"z\n" +
 	"\fPlacedTokens\x12\x12\n" +
 	"\x04meps\x18\x01 \x03(\x06R\x04meps\x12\x14\n" +
 	"\x05slots\x18\x02 \x03(\aR\x05slots\x12\x10\n" +
 	"\x03bus\x18\x03 \x03(\rR\x03bus\x12\x16\n" +
-	"\x06cycles\x18\x04 \x03(\x06R\x06cycles\"o\n" +
+	"\x06cycles\x18\x04 \x03(\x06R\x06cycles\x12\x16\n" +
+	"\x06events\x18\x05 \x03(\rR\x06events\"o\n" +
 	"\x05Reach\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\x06R\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\x06R\x02to\x12\x14\n" +
 	"\x05flush\x18\x03 \x01(\x06R\x05flush\x12\x18\n" +
 	"\aoverdue\x18\x04 \x01(\x06R\aoverdue\x12\x12\n" +
-	"\x04over\x18\x05 \x01(\bR\x04over\"\xda\x04\n" +
+	"\x04over\x18\x05 \x01(\bR\x04over\"\x93\x05\n" +
 	"\aNotices\x12\x1f\n" +
 	"\vfirst_cycle\x18\x01 \x01(\x06R\n" +
 	"firstCycle\x12\x1a\n" +
@@ -2860,7 +2987,8 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x03end\x18\x11 \x01(\x06H\x00R\x03end\x88\x01\x01\x12\x1c\n" +
 	"\tabandoned\x18\x12 \x01(\x04R\tabandoned\x129\n" +
 	"\aearlier\x18\x13 \x01(\v2\x1f.ringlet.tagnet.v1.PlacedTokensR\aearlier\x125\n" +
-	"\x05valid\x18\x14 \x01(\v2\x1f.ringlet.tagnet.v1.PlacedTokensR\x05validB\x06\n" +
+	"\x05valid\x18\x14 \x01(\v2\x1f.ringlet.tagnet.v1.PlacedTokensR\x05valid\x127\n" +
+	"\acuts_at\x18\x15 \x01(\v2\x1e.ringlet.tagnet.v1.CutPositionR\x06cutsAtB\x06\n" +
 	"\x04_endJ\x04\b\n" +
 	"\x10\v\"\x1c\n" +
 	"\x06HeldUp\x12\x12\n" +
@@ -3067,7 +3195,7 @@ func file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_tagnet_v1_tagnet_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_ringlet_tagnet_v1_tagnet_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_ringlet_tagnet_v1_tagnet_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_ringlet_tagnet_v1_tagnet_proto_goTypes = []any{
 	(State)(0),                    // 0: ringlet.tagnet.v1.State
 	(Policy)(0),                   // 1: ringlet.tagnet.v1.Policy
@@ -3079,100 +3207,103 @@ var file_ringlet_tagnet_v1_tagnet_proto_goTypes = []any{
 	(*Position)(nil),              // 7: ringlet.tagnet.v1.Position
 	(*RUUpdate)(nil),              // 8: ringlet.tagnet.v1.RUUpdate
 	(*Recall)(nil),                // 9: ringlet.tagnet.v1.Recall
-	(*PlacedTokens)(nil),          // 10: ringlet.tagnet.v1.PlacedTokens
-	(*Reach)(nil),                 // 11: ringlet.tagnet.v1.Reach
-	(*Notices)(nil),               // 12: ringlet.tagnet.v1.Notices
-	(*HeldUp)(nil),                // 13: ringlet.tagnet.v1.HeldUp
-	(*FeedbackBatch)(nil),         // 14: ringlet.tagnet.v1.FeedbackBatch
-	(*RegistersRequest)(nil),      // 15: ringlet.tagnet.v1.RegistersRequest
-	(*RegistersResponse)(nil),     // 16: ringlet.tagnet.v1.RegistersResponse
-	(*ControlRequest)(nil),        // 17: ringlet.tagnet.v1.ControlRequest
-	(*ControlResponse)(nil),       // 18: ringlet.tagnet.v1.ControlResponse
-	(*BeginRequest)(nil),          // 19: ringlet.tagnet.v1.BeginRequest
-	(*Succession)(nil),            // 20: ringlet.tagnet.v1.Succession
-	(*BeginResponse)(nil),         // 21: ringlet.tagnet.v1.BeginResponse
-	(*EndRequest)(nil),            // 22: ringlet.tagnet.v1.EndRequest
-	(*EndResponse)(nil),           // 23: ringlet.tagnet.v1.EndResponse
-	(*FollowRequest)(nil),         // 24: ringlet.tagnet.v1.FollowRequest
-	(*Notice)(nil),                // 25: ringlet.tagnet.v1.Notice
-	(*Incident)(nil),              // 26: ringlet.tagnet.v1.Incident
-	(*Rules)(nil),                 // 27: ringlet.tagnet.v1.Rules
-	(*UnitSet)(nil),               // 28: ringlet.tagnet.v1.UnitSet
-	nil,                           // 29: ringlet.tagnet.v1.RegistersResponse.RefusedEntry
-	nil,                           // 30: ringlet.tagnet.v1.Succession.SubstitutesEntry
-	(*RURegister)(nil),            // 31: ringlet.tagnet.v1.RURegister
-	(*BURegister)(nil),            // 32: ringlet.tagnet.v1.BURegister
-	(*GroupRegister)(nil),         // 33: ringlet.tagnet.v1.GroupRegister
-	(*Counters)(nil),              // 34: ringlet.tagnet.v1.Counters
-	(*Depth)(nil),                 // 35: ringlet.tagnet.v1.Depth
-	(*Cleared)(nil),               // 36: ringlet.tagnet.v1.Cleared
+	(*CutPosition)(nil),           // 10: ringlet.tagnet.v1.CutPosition
+	(*PlacedTokens)(nil),          // 11: ringlet.tagnet.v1.PlacedTokens
+	(*Reach)(nil),                 // 12: ringlet.tagnet.v1.Reach
+	(*Notices)(nil),               // 13: ringlet.tagnet.v1.Notices
+	(*HeldUp)(nil),                // 14: ringlet.tagnet.v1.HeldUp
+	(*FeedbackBatch)(nil),         // 15: ringlet.tagnet.v1.FeedbackBatch
+	(*RegistersRequest)(nil),      // 16: ringlet.tagnet.v1.RegistersRequest
+	(*RegistersResponse)(nil),     // 17: ringlet.tagnet.v1.RegistersResponse
+	(*ControlRequest)(nil),        // 18: ringlet.tagnet.v1.ControlRequest
+	(*ControlResponse)(nil),       // 19: ringlet.tagnet.v1.ControlResponse
+	(*BeginRequest)(nil),          // 20: ringlet.tagnet.v1.BeginRequest
+	(*Succession)(nil),            // 21: ringlet.tagnet.v1.Succession
+	(*BeginResponse)(nil),         // 22: ringlet.tagnet.v1.BeginResponse
+	(*EndRequest)(nil),            // 23: ringlet.tagnet.v1.EndRequest
+	(*EndResponse)(nil),           // 24: ringlet.tagnet.v1.EndResponse
+	(*FollowRequest)(nil),         // 25: ringlet.tagnet.v1.FollowRequest
+	(*Notice)(nil),                // 26: ringlet.tagnet.v1.Notice
+	(*Incident)(nil),              // 27: ringlet.tagnet.v1.Incident
+	(*Rules)(nil),                 // 28: ringlet.tagnet.v1.Rules
+	(*UnitSet)(nil),               // 29: ringlet.tagnet.v1.UnitSet
+	nil,                           // 30: ringlet.tagnet.v1.RegistersResponse.RefusedEntry
+	nil,                           // 31: ringlet.tagnet.v1.Succession.SubstitutesEntry
+	(*RURegister)(nil),            // 32: ringlet.tagnet.v1.RURegister
+	(*BURegister)(nil),            // 33: ringlet.tagnet.v1.BURegister
+	(*GroupRegister)(nil),         // 34: ringlet.tagnet.v1.GroupRegister
+	(*Counters)(nil),              // 35: ringlet.tagnet.v1.Counters
+	(*Depth)(nil),                 // 36: ringlet.tagnet.v1.Depth
+	(*Cleared)(nil),               // 37: ringlet.tagnet.v1.Cleared
 }
 var file_ringlet_tagnet_v1_tagnet_proto_depIdxs = []int32{
 	6,  // 0: ringlet.tagnet.v1.RUUpdate.scope:type_name -> ringlet.tagnet.v1.Scope
 	7,  // 1: ringlet.tagnet.v1.RUUpdate.had:type_name -> ringlet.tagnet.v1.Position
-	11, // 2: ringlet.tagnet.v1.RUUpdate.reach:type_name -> ringlet.tagnet.v1.Reach
+	12, // 2: ringlet.tagnet.v1.RUUpdate.reach:type_name -> ringlet.tagnet.v1.Reach
 	9,  // 3: ringlet.tagnet.v1.RUUpdate.recall:type_name -> ringlet.tagnet.v1.Recall
-	10, // 4: ringlet.tagnet.v1.Recall.tokens:type_name -> ringlet.tagnet.v1.PlacedTokens
-	0,  // 5: ringlet.tagnet.v1.Notices.state:type_name -> ringlet.tagnet.v1.State
-	13, // 6: ringlet.tagnet.v1.Notices.held_up:type_name -> ringlet.tagnet.v1.HeldUp
-	10, // 7: ringlet.tagnet.v1.Notices.earlier:type_name -> ringlet.tagnet.v1.PlacedTokens
-	10, // 8: ringlet.tagnet.v1.Notices.valid:type_name -> ringlet.tagnet.v1.PlacedTokens
-	6,  // 9: ringlet.tagnet.v1.FeedbackBatch.scope:type_name -> ringlet.tagnet.v1.Scope
-	7,  // 10: ringlet.tagnet.v1.FeedbackBatch.had:type_name -> ringlet.tagnet.v1.Position
-	9,  // 11: ringlet.tagnet.v1.FeedbackBatch.recall:type_name -> ringlet.tagnet.v1.Recall
-	6,  // 12: ringlet.tagnet.v1.RegistersRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	0,  // 13: ringlet.tagnet.v1.RegistersResponse.state:type_name -> ringlet.tagnet.v1.State
-	1,  // 14: ringlet.tagnet.v1.RegistersResponse.policy:type_name -> ringlet.tagnet.v1.Policy
-	31, // 15: ringlet.tagnet.v1.RegistersResponse.rus:type_name -> ringlet.tagnet.v1.RURegister
-	32, // 16: ringlet.tagnet.v1.RegistersResponse.bus:type_name -> ringlet.tagnet.v1.BURegister
-	33, // 17: ringlet.tagnet.v1.RegistersResponse.groups:type_name -> ringlet.tagnet.v1.GroupRegister
-	27, // 18: ringlet.tagnet.v1.RegistersResponse.rules:type_name -> ringlet.tagnet.v1.Rules
-	34, // 19: ringlet.tagnet.v1.RegistersResponse.counters:type_name -> ringlet.tagnet.v1.Counters
-	29, // 20: ringlet.tagnet.v1.RegistersResponse.refused:type_name -> ringlet.tagnet.v1.RegistersResponse.RefusedEntry
-	35, // 21: ringlet.tagnet.v1.RegistersResponse.ready:type_name -> ringlet.tagnet.v1.Depth
-	35, // 22: ringlet.tagnet.v1.RegistersResponse.cycles:type_name -> ringlet.tagnet.v1.Depth
-	35, // 23: ringlet.tagnet.v1.RegistersResponse.window:type_name -> ringlet.tagnet.v1.Depth
-	35, // 24: ringlet.tagnet.v1.RegistersResponse.again:type_name -> ringlet.tagnet.v1.Depth
-	35, // 25: ringlet.tagnet.v1.RegistersResponse.tags:type_name -> ringlet.tagnet.v1.Depth
-	36, // 26: ringlet.tagnet.v1.RegistersResponse.cleared:type_name -> ringlet.tagnet.v1.Cleared
-	35, // 27: ringlet.tagnet.v1.RegistersResponse.triggers:type_name -> ringlet.tagnet.v1.Depth
-	6,  // 28: ringlet.tagnet.v1.ControlRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	3,  // 29: ringlet.tagnet.v1.ControlRequest.operation:type_name -> ringlet.tagnet.v1.ControlRequest.Operation
-	0,  // 30: ringlet.tagnet.v1.ControlResponse.state:type_name -> ringlet.tagnet.v1.State
-	6,  // 31: ringlet.tagnet.v1.BeginRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	1,  // 32: ringlet.tagnet.v1.BeginRequest.policy:type_name -> ringlet.tagnet.v1.Policy
-	27, // 33: ringlet.tagnet.v1.BeginRequest.rules:type_name -> ringlet.tagnet.v1.Rules
-	20, // 34: ringlet.tagnet.v1.BeginRequest.succession:type_name -> ringlet.tagnet.v1.Succession
-	30, // 35: ringlet.tagnet.v1.Succession.substitutes:type_name -> ringlet.tagnet.v1.Succession.SubstitutesEntry
-	0,  // 36: ringlet.tagnet.v1.BeginResponse.state:type_name -> ringlet.tagnet.v1.State
-	6,  // 37: ringlet.tagnet.v1.EndRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	6,  // 38: ringlet.tagnet.v1.FollowRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	0,  // 39: ringlet.tagnet.v1.Notice.state:type_name -> ringlet.tagnet.v1.State
-	26, // 40: ringlet.tagnet.v1.Notice.incident:type_name -> ringlet.tagnet.v1.Incident
-	4,  // 41: ringlet.tagnet.v1.Incident.role:type_name -> ringlet.tagnet.v1.Incident.Role
-	5,  // 42: ringlet.tagnet.v1.Incident.kind:type_name -> ringlet.tagnet.v1.Incident.Kind
-	1,  // 43: ringlet.tagnet.v1.Rules.busy_group:type_name -> ringlet.tagnet.v1.Policy
-	28, // 44: ringlet.tagnet.v1.Rules.groups:type_name -> ringlet.tagnet.v1.UnitSet
-	28, // 45: ringlet.tagnet.v1.Rules.partitions:type_name -> ringlet.tagnet.v1.UnitSet
-	8,  // 46: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
-	14, // 47: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
-	15, // 48: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
-	17, // 49: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
-	19, // 50: ringlet.tagnet.v1.TagNet.Begin:input_type -> ringlet.tagnet.v1.BeginRequest
-	22, // 51: ringlet.tagnet.v1.TagNet.End:input_type -> ringlet.tagnet.v1.EndRequest
-	24, // 52: ringlet.tagnet.v1.TagNet.Follow:input_type -> ringlet.tagnet.v1.FollowRequest
-	12, // 53: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.Notices
-	12, // 54: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.Notices
-	16, // 55: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
-	18, // 56: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
-	21, // 57: ringlet.tagnet.v1.TagNet.Begin:output_type -> ringlet.tagnet.v1.BeginResponse
-	23, // 58: ringlet.tagnet.v1.TagNet.End:output_type -> ringlet.tagnet.v1.EndResponse
-	25, // 59: ringlet.tagnet.v1.TagNet.Follow:output_type -> ringlet.tagnet.v1.Notice
-	53, // [53:60] is the sub-list for method output_type
-	46, // [46:53] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	11, // 4: ringlet.tagnet.v1.Recall.tokens:type_name -> ringlet.tagnet.v1.PlacedTokens
+	10, // 5: ringlet.tagnet.v1.Recall.next_cut:type_name -> ringlet.tagnet.v1.CutPosition
+	0,  // 6: ringlet.tagnet.v1.Notices.state:type_name -> ringlet.tagnet.v1.State
+	14, // 7: ringlet.tagnet.v1.Notices.held_up:type_name -> ringlet.tagnet.v1.HeldUp
+	11, // 8: ringlet.tagnet.v1.Notices.earlier:type_name -> ringlet.tagnet.v1.PlacedTokens
+	11, // 9: ringlet.tagnet.v1.Notices.valid:type_name -> ringlet.tagnet.v1.PlacedTokens
+	10, // 10: ringlet.tagnet.v1.Notices.cuts_at:type_name -> ringlet.tagnet.v1.CutPosition
+	6,  // 11: ringlet.tagnet.v1.FeedbackBatch.scope:type_name -> ringlet.tagnet.v1.Scope
+	7,  // 12: ringlet.tagnet.v1.FeedbackBatch.had:type_name -> ringlet.tagnet.v1.Position
+	9,  // 13: ringlet.tagnet.v1.FeedbackBatch.recall:type_name -> ringlet.tagnet.v1.Recall
+	6,  // 14: ringlet.tagnet.v1.RegistersRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	0,  // 15: ringlet.tagnet.v1.RegistersResponse.state:type_name -> ringlet.tagnet.v1.State
+	1,  // 16: ringlet.tagnet.v1.RegistersResponse.policy:type_name -> ringlet.tagnet.v1.Policy
+	32, // 17: ringlet.tagnet.v1.RegistersResponse.rus:type_name -> ringlet.tagnet.v1.RURegister
+	33, // 18: ringlet.tagnet.v1.RegistersResponse.bus:type_name -> ringlet.tagnet.v1.BURegister
+	34, // 19: ringlet.tagnet.v1.RegistersResponse.groups:type_name -> ringlet.tagnet.v1.GroupRegister
+	28, // 20: ringlet.tagnet.v1.RegistersResponse.rules:type_name -> ringlet.tagnet.v1.Rules
+	35, // 21: ringlet.tagnet.v1.RegistersResponse.counters:type_name -> ringlet.tagnet.v1.Counters
+	30, // 22: ringlet.tagnet.v1.RegistersResponse.refused:type_name -> ringlet.tagnet.v1.RegistersResponse.RefusedEntry
+	36, // 23: ringlet.tagnet.v1.RegistersResponse.ready:type_name -> ringlet.tagnet.v1.Depth
+	36, // 24: ringlet.tagnet.v1.RegistersResponse.cycles:type_name -> ringlet.tagnet.v1.Depth
+	36, // 25: ringlet.tagnet.v1.RegistersResponse.window:type_name -> ringlet.tagnet.v1.Depth
+	36, // 26: ringlet.tagnet.v1.RegistersResponse.again:type_name -> ringlet.tagnet.v1.Depth
+	36, // 27: ringlet.tagnet.v1.RegistersResponse.tags:type_name -> ringlet.tagnet.v1.Depth
+	37, // 28: ringlet.tagnet.v1.RegistersResponse.cleared:type_name -> ringlet.tagnet.v1.Cleared
+	36, // 29: ringlet.tagnet.v1.RegistersResponse.triggers:type_name -> ringlet.tagnet.v1.Depth
+	6,  // 30: ringlet.tagnet.v1.ControlRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	3,  // 31: ringlet.tagnet.v1.ControlRequest.operation:type_name -> ringlet.tagnet.v1.ControlRequest.Operation
+	0,  // 32: ringlet.tagnet.v1.ControlResponse.state:type_name -> ringlet.tagnet.v1.State
+	6,  // 33: ringlet.tagnet.v1.BeginRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	1,  // 34: ringlet.tagnet.v1.BeginRequest.policy:type_name -> ringlet.tagnet.v1.Policy
+	28, // 35: ringlet.tagnet.v1.BeginRequest.rules:type_name -> ringlet.tagnet.v1.Rules
+	21, // 36: ringlet.tagnet.v1.BeginRequest.succession:type_name -> ringlet.tagnet.v1.Succession
+	31, // 37: ringlet.tagnet.v1.Succession.substitutes:type_name -> ringlet.tagnet.v1.Succession.SubstitutesEntry
+	0,  // 38: ringlet.tagnet.v1.BeginResponse.state:type_name -> ringlet.tagnet.v1.State
+	6,  // 39: ringlet.tagnet.v1.EndRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	6,  // 40: ringlet.tagnet.v1.FollowRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	0,  // 41: ringlet.tagnet.v1.Notice.state:type_name -> ringlet.tagnet.v1.State
+	27, // 42: ringlet.tagnet.v1.Notice.incident:type_name -> ringlet.tagnet.v1.Incident
+	4,  // 43: ringlet.tagnet.v1.Incident.role:type_name -> ringlet.tagnet.v1.Incident.Role
+	5,  // 44: ringlet.tagnet.v1.Incident.kind:type_name -> ringlet.tagnet.v1.Incident.Kind
+	1,  // 45: ringlet.tagnet.v1.Rules.busy_group:type_name -> ringlet.tagnet.v1.Policy
+	29, // 46: ringlet.tagnet.v1.Rules.groups:type_name -> ringlet.tagnet.v1.UnitSet
+	29, // 47: ringlet.tagnet.v1.Rules.partitions:type_name -> ringlet.tagnet.v1.UnitSet
+	8,  // 48: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
+	15, // 49: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
+	16, // 50: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
+	18, // 51: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
+	20, // 52: ringlet.tagnet.v1.TagNet.Begin:input_type -> ringlet.tagnet.v1.BeginRequest
+	23, // 53: ringlet.tagnet.v1.TagNet.End:input_type -> ringlet.tagnet.v1.EndRequest
+	25, // 54: ringlet.tagnet.v1.TagNet.Follow:input_type -> ringlet.tagnet.v1.FollowRequest
+	13, // 55: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.Notices
+	13, // 56: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.Notices
+	17, // 57: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
+	19, // 58: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
+	22, // 59: ringlet.tagnet.v1.TagNet.Begin:output_type -> ringlet.tagnet.v1.BeginResponse
+	24, // 60: ringlet.tagnet.v1.TagNet.End:output_type -> ringlet.tagnet.v1.EndResponse
+	26, // 61: ringlet.tagnet.v1.TagNet.Follow:output_type -> ringlet.tagnet.v1.Notice
+	55, // [55:62] is the sub-list for method output_type
+	48, // [48:55] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_tagnet_v1_tagnet_proto_init() }
@@ -3182,15 +3313,15 @@ func file_ringlet_tagnet_v1_tagnet_proto_init() {
 	}
 	file_ringlet_tagnet_v1_registers_proto_init()
 	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[2].OneofWrappers = []any{}
-	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6].OneofWrappers = []any{}
-	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11].OneofWrappers = []any{}
+	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7].OneofWrappers = []any{}
+	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_tagnet_v1_tagnet_proto_rawDesc), len(file_ringlet_tagnet_v1_tagnet_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
