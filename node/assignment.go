@@ -45,7 +45,7 @@ func newAssignment(req *nodev1.CommandRequest, name string) (*assignment, error)
 		buRanks:       make([]int, cfg.BUs),
 		ruByRank:      map[int]int{},
 		layout:        cfg.PreGrantedLayout(),
-		segmentPrefix: fmt.Sprintf("ringlet-%d-%s-%d", req.GetRun(), name, os.Getpid()),
+		segmentPrefix: fmt.Sprintf("ringlet-%d-%s-%d-%x", req.GetRun(), name, os.Getpid(), req.GetView().GetNumber()),
 	}
 	return a, a.locateMembers(name)
 }

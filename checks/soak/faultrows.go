@@ -216,6 +216,9 @@ func (r faultRow) right() rightOutcome {
 	case r.Who == roleControl:
 		out.Standstill, out.Verdicts, out.ReturnTime = boundNothing, []string{"GOOD"}, 0
 	case r.Who == roleScheduler || r.Who == roleHeads:
+		if r.Who == roleHeads && r.What == happenTerm { // the node waits for the control, which comes back to stop the run
+			out.Verdicts = []string{"GOOD", "DEGRADED"}
+		}
 		switch r.What {
 		case happenStop10, happenCut:
 			out.Standstill = boundSilence

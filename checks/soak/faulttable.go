@@ -301,7 +301,8 @@ func textFields(line string) map[string]string {
 func sentence(log string, since time.Time, victims []string) string {
 	for _, l := range warningsSince(log, since) {
 		text := cmp.Or(l.what, l.msg)
-		if l.msg == "two nodes under one name" || strings.HasPrefix(l.msg, "a node is back") {
+		if l.msg == "two nodes under one name" || strings.HasPrefix(l.msg, "a node is back") ||
+			strings.HasPrefix(l.msg, "a step failed") {
 			continue
 		}
 		if slices.ContainsFunc(victims, func(v string) bool { return strings.Contains(text, v) }) {

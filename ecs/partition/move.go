@@ -99,11 +99,8 @@ func (p mover) mayMove(now partitionState, state fsm.State, member, to string) e
 	if !now.isBuilding(state) {
 		return nil
 	}
-	switch {
-	case now.run.HasProcess(member, to):
+	if now.run.HasProcess(member, to) {
 		return preconditionError(state, commandMove, fmt.Sprintf("%s has the units of %s already", to, member))
-	case now.run.TagnetNode() == member:
-		return preconditionError(state, commandMove, "the scheduler is on "+member)
 	}
 	if err := now.run.MayLose(member); err != nil {
 		return preconditionError(state, commandMove, err.Error())

@@ -109,7 +109,7 @@ func TestMove(t *testing.T) {
 		})
 		return err
 	}
-	for _, refused := range [][2]string{{"n2", "n1"}, {"n2", "n9"}, {"n0", "n3"}, {"n3", "n2"}, {"n2", "n2"}} {
+	for _, refused := range [][2]string{{"n2", "n1"}, {"n2", "n9"}, {"n3", "n2"}, {"n2", "n2"}} {
 		if err := move(refused[0], refused[1]); err == nil {
 			t.Errorf("%v is not refused", refused)
 		}
@@ -131,6 +131,35 @@ func TestMove(t *testing.T) {
 	if got := h.substitutes(); len(got) > 0 {
 		t.Errorf("substitutes of the second run: %v", got)
 	}
+	h.mustCommand("stop")
+	good(t, h.closedRun(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+}
+
+// TestMoveOfScheduler holds that the units of the node with the scheduler move within a run, in which another node
+// takes the scheduler over, and that the node has the scheduler of a later run.
+func TestMoveOfScheduler(t *testing.T) {
+	t.Parallel()
+	h := newFarm(t, 4, func(c *config.Config) {
+		c.Members, c.Nodes = "n0,n1,n2", 3
+		c.ReadoutLoss, c.BuilderLoss = "at-least 2 of 3", "at-least 2 of 3"
+	})
+	h.mustCommand("load", "configure", "start")
+	before := h.awaitBuilt(0)
+	if err := h.command("move", "node", "n0", "to", "n3"); err != nil {
+		t.Fatal(err)
+	}
+	h.awaitBuilt(before + 20_000)
+	if !h.journalHas("degraded", "n1 has taken over its scheduler") {
+		t.Error("nobody tells who has the scheduler")
+	}
+	if err := h.command("move", "node", "n0", "to", "n0"); err != nil {
+		t.Fatal(err)
+	}
+	h.awaitBuilt(h.Built())
+	h.mustCommand("stop")
+	good(t, h.closedRun(1), ecsv1.Verdict_VERDICT_DEGRADED, "stopped")
+	h.mustCommand("start")
+	h.awaitBuilding(2)
 	h.mustCommand("stop")
 	good(t, h.closedRun(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
 }

@@ -69,6 +69,8 @@ func (c *Core) MayLose(name string) error {
 	switch {
 	case n == nil:
 		return fmt.Errorf("the view has no node called %s", name)
+	case name == c.scheduler && !c.successors:
+		return fmt.Errorf("the scheduler is on %s, and no other node can take it over in this run", name)
 	case !c.tolerates(n, Observation{Fault: Fault{Component: name}}):
 		return fmt.Errorf("the run cannot go on without %s until another node has its units (readout-loss is %s, "+
 			"builder-loss is %s)", name, c.readoutLoss, c.builderLoss)
