@@ -336,8 +336,8 @@ func (c *NodeSet) CloseConnections() {
 const takeOfflineTimeout = 5 * time.Second
 
 // takeOffline takes the node to Offline from any state: each state refuses the commands that it does not take. With
-// abandon the node drops the MEPs under way, otherwise it completes its output. A node that is gone is no error. It also
-// ends a scheduler there: its run is over, or goes on with a successor.
+// abandon the node drops the MEPs under way, otherwise it completes its output. A node that is gone is no error. A
+// scheduler there is ended: its run is over, or goes on with a successor.
 func (m *member) takeOffline(ctx context.Context, abandon bool) error {
 	var errs []error
 	for _, c := range []nodev1.Command{
