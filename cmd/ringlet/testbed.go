@@ -31,13 +31,15 @@ type testbedCmd struct {
 
 // bedFlags describe a test bed.
 type bedFlags struct {
-	Hosts int           `default:"0" help:"Hosts. 0 = 4."`
-	Rate  testbed.Rate  `placeholder:"RATE" help:"Of each port, in each direction, such as 200Mbit, which is what it is if not given."`
-	Queue config.Bytes  `placeholder:"SIZE" help:"Of each port in the switch: what finds it full is dropped. 32KiB if not given."`
-	Burst config.Bytes  `placeholder:"SIZE" help:"What an idle host may send at once. 68KiB, a sender's batch, or 2.75 ms of the rate if that is less, if not given; less costs processor time."`
-	MTU   int           `name:"mtu" default:"0" help:"Size of packets, bytes. 0 = 1500."`
-	Ports testbed.Rates `placeholder:"HOST=RATE,..." help:"Ports with another rate."`
-	Bed   string        `placeholder:"FILE" help:"YAML file with the same names; flags win."`
+	Hosts  int           `default:"0" help:"Hosts. 0 = 4."`
+	Rate   testbed.Rate  `placeholder:"RATE" help:"Of each port, in each direction, such as 200Mbit, which is what it is if not given."`
+	Queue  config.Bytes  `placeholder:"SIZE" help:"Of each port in the switch: what finds it full is dropped. 32KiB if not given."`
+	Burst  config.Bytes  `placeholder:"SIZE" help:"What an idle host may send at once. 68KiB, a sender's batch, or 2.75 ms of the rate if that is less, if not given; less costs processor time."`
+	MTU    int           `name:"mtu" default:"0" help:"Size of packets, bytes. 0 = 1500."`
+	Ports  testbed.Rates `placeholder:"HOST=RATE,..." help:"Ports with another rate."`
+	Leaves int           `default:"0" help:"Switches of a fat tree that hosts are plugged into, one after the other. 0 = one switch for all."`
+	Spines int           `default:"0" help:"Switches that join the leaves, each by a link with a port's rate and queue."`
+	Bed    string        `placeholder:"FILE" help:"YAML file with the same names; flags win."`
 }
 
 // spec is the test bed of the flags and the file.
@@ -48,12 +50,14 @@ func (f *bedFlags) spec() (s testbed.Spec, err error) {
 		}
 	}
 	s.Override(testbed.Spec{
-		Hosts: f.Hosts,
-		Rate:  f.Rate,
-		Queue: f.Queue,
-		Burst: f.Burst,
-		MTU:   f.MTU,
-		Ports: f.Ports,
+		Hosts:  f.Hosts,
+		Rate:   f.Rate,
+		Queue:  f.Queue,
+		Burst:  f.Burst,
+		MTU:    f.MTU,
+		Ports:  f.Ports,
+		Leaves: f.Leaves,
+		Spines: f.Spines,
 	})
 	if err := s.Complete(); err != nil {
 		return s, usage(err)
@@ -63,7 +67,8 @@ func (f *bedFlags) spec() (s testbed.Spec, err error) {
 
 // isSet says whether any of the flags is given.
 func (f *bedFlags) isSet() bool {
-	return f.Hosts != 0 || f.Rate != 0 || f.Queue != 0 || f.Burst != 0 || f.MTU != 0 || f.Ports != nil || f.Bed != ""
+	return f.Hosts != 0 || f.Rate != 0 || f.Queue != 0 || f.Burst != 0 || f.MTU != 0 || f.Ports != nil || f.Bed != "" ||
+		f.Leaves != 0 || f.Spines != 0
 }
 
 type testbedUpCmd struct {

@@ -96,14 +96,11 @@ func (b *Bed) build() (err error) {
 	if err := silenceNamespace(b.switchNS); err != nil {
 		return err
 	}
-	// Without spanning tree and multicast snooping a bridge sends nothing by itself, and a port forwards as soon as it is
-	// up.
-	if err := b.ip(b.switchNS, "link add name br0 type bridge forward_delay 0 mcast_snooping 0",
-		"link set dev br0 up"); err != nil {
+	if err := b.addSwitches(); err != nil {
 		return err
 	}
 	for i := range b.spec.Hosts {
-		n, err := b.addHost(hostName(i), b.Address(i), macAddress(i))
+		n, err := b.addHost(hostName(i), b.Address(i), macAddress(i), i)
 		if err != nil {
 			return err
 		}
@@ -112,7 +109,7 @@ func (b *Bed) build() (err error) {
 			return err
 		}
 	}
-	if b.controlNS, err = b.addHost(controlHost, b.ControlAddress(), macAddress(maxHosts)); err != nil {
+	if b.controlNS, err = b.addHost(controlHost, b.ControlAddress(), macAddress(maxHosts), 0); err != nil {
 		return err
 	}
 	return b.addNeighbours()
@@ -151,10 +148,10 @@ func silenceNamespace(n *netns.Namespace) error {
 	})
 }
 
-// addHost makes a host and its cable to the switch, where the port has the name of the host. gso_max_segs 1 has the
-// host cut batches of up to 64 KiB into packets before they leave, as a real interface does, so that the switch queues
-// and drops packets.
-func (b *Bed) addHost(name, addr, mac string) (*netns.Namespace, error) {
+// addHost makes a host and its cable to the switch of a neighbour, where the port has the name of the host.
+// gso_max_segs 1 has the host cut batches of up to 64 KiB into packets before they leave, as a real interface does, so
+// that the switch queues and drops packets.
+func (b *Bed) addHost(name, addr, mac string, neighbour int) (*netns.Namespace, error) {
 	n, err := netns.New()
 	if err != nil {
 		return nil, err
@@ -165,10 +162,13 @@ func (b *Bed) addHost(name, addr, mac string) (*netns.Namespace, error) {
 			fmt.Sprintf("link add name %s mtu %d gso_max_segs 1 type veth peer name eth0 address %s netns %s mtu %[2]d "+
 				"gso_max_segs 1",
 				name, b.spec.MTU, mac, n.Path()),
-			fmt.Sprintf("link set dev %s master br0 up", name))
+			fmt.Sprintf("link set dev %s master %s up", name, b.spec.switchOf(neighbour)))
 	}
 	if err == nil {
 		err = batch(b.switchNS, "bridge", []string{fmt.Sprintf("fdb replace %s dev %s master static", mac, name)})
+	}
+	if err == nil {
+		err = b.addRoutes(mac, neighbour)
 	}
 	if err == nil {
 		err = b.ip(n, fmt.Sprintf("addr add %s/24 dev eth0", addr),
@@ -221,8 +221,7 @@ func (b *Bed) setLimit(host int, rate Rate, how string) error {
 			}
 			bucket = max(bucket, (all[dev].bucket+bucketRounding-1)/bucketRounding*bucketRounding)
 		}
-		const tbf = "qdisc %s dev %s root handle 1: tbf rate %dbit burst %d limit %d"
-		return b.tc(n, append([]string{fmt.Sprintf(tbf, how, dev, rate, bucket, limit)}, more...)...)
+		return b.setTokenBucket(n, dev, how, rate, bucket, limit, more...)
 	}
 	burst := b.spec.hostBurst(rate)
 	if err := set(b.switchNS, hostName(host), burst+burst/2, int64(b.spec.Queue)); err != nil {

@@ -62,11 +62,16 @@ func socket(t *testing.T, b *Bed, host int) *net.UDPConn {
 
 func ports(t *testing.T, b *Bed) []Port {
 	t.Helper()
-	p, err := b.ports()
+	return counted(t, b).ports
+}
+
+func counted(t *testing.T, b *Bed) counters {
+	t.Helper()
+	c, err := b.counters()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return c
 }
 
 // flood sends from each of the sockets as fast as they take it, until the test ends it.

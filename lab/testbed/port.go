@@ -42,20 +42,26 @@ type Port struct {
 	FromHost Count  `json:"from_host"`
 }
 
-// ports reads the counters of all ports, which count since the bed was made.
-func (b *Bed) ports() ([]Port, error) {
+// counters are those of all ports and links, which count since the bed was made.
+type counters struct {
+	ports []Port
+	links []TreeLink
+}
+
+// counters reads them.
+func (b *Bed) counters() (out counters, err error) {
 	in, err := queues(b.switchNS)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	var out []Port
+	out.links = b.treeLinks(in)
 	for i, n := range b.hostNS {
 		from, err := queues(n)
 		if err != nil {
-			return nil, err
+			return out, err
 		}
 		name := hostName(i)
-		out = append(out, Port{
+		out.ports = append(out.ports, Port{
 			Host:     name,
 			RateBps:  int64(b.spec.rate(i)),
 			ToHost:   in[name].count,

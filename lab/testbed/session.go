@@ -48,6 +48,7 @@ type Report struct {
 	Dropped      uint64              `json:"dropped"`       // packets that found a queue of the switch full
 	DroppedShare float64             `json:"dropped_share"` // of the packets to hosts
 	Ports        []Port              `json:"ports"`
+	Links        []TreeLink          `json:"links,omitempty"` // of a fat tree; their drops are part of Dropped
 	Disturbances []DisturbanceResult `json:"disturbances"`
 }
 
@@ -76,7 +77,7 @@ type sessionRun struct {
 // began. The error is about the bed and its processes; the control has reported the run's own problems. When ctx ends,
 // Run stops the run in good order.
 func (s *Session) Run(ctx context.Context) (code int, report *Report, err error) {
-	before, err := s.Bed.ports()
+	before, err := s.Bed.counters()
 	if err != nil {
 		return 0, nil, err
 	}
@@ -220,21 +221,26 @@ func newReport(s Spec, done []DisturbanceResult) *Report {
 }
 
 // count counts the traffic of the ports since before.
-func (r *Report) count(b *Bed, before []Port) error {
-	now, err := b.ports()
+func (r *Report) count(b *Bed, before counters) error {
+	now, err := b.counters()
 	if err != nil {
 		return err
 	}
-	for i := range now {
-		p := &now[i]
-		p.ToHost, p.FromHost = p.ToHost.since(before[i].ToHost), p.FromHost.since(before[i].FromHost)
+	for i := range now.links {
+		l := &now.links[i]
+		l.ToSpine, l.ToLeaf = l.ToSpine.since(before.links[i].ToSpine), l.ToLeaf.since(before.links[i].ToLeaf)
+		r.Dropped += l.ToSpine.Dropped + l.ToLeaf.Dropped
+	}
+	for i := range now.ports {
+		p := &now.ports[i]
+		p.ToHost, p.FromHost = p.ToHost.since(before.ports[i].ToHost), p.FromHost.since(before.ports[i].FromHost)
 		r.Packets += p.ToHost.Packets
 		r.Bytes += p.ToHost.Bytes
 		// Only these count: in front of a host's own port senders wait, and packets lost there by a cut are no drops of the
 		// switch.
 		r.Dropped += p.ToHost.Dropped
 	}
-	r.Ports = now
+	r.Ports, r.Links = now.ports, now.links
 	if all := r.Packets + r.Dropped; all > 0 {
 		r.DroppedShare = float64(r.Dropped) / float64(all)
 	}

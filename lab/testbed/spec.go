@@ -24,6 +24,9 @@ type Spec struct {
 	Burst config.Bytes `yaml:"burst"`
 	MTU   int          `yaml:"mtu"`   // default: 1500
 	Ports Rates        `yaml:"ports"` // ports whose rates differ from Rate
+	// Leaves and Spines are the switches of a fat tree; default: none, there is one switch.
+	Leaves int `yaml:"leaves"`
+	Spines int `yaml:"spines"`
 
 	document *config.Document // from which values were read; may be nil
 	flags    map[string]bool  // keys given by flags
@@ -145,10 +148,11 @@ func LoadSpec(path string) (Spec, error) {
 func (s *Spec) Override(over Spec) {
 	s.flags = map[string]bool{
 		"hosts": over.Hosts != 0, "rate": over.Rate != 0, "queue": over.Queue != 0, "burst": over.Burst != 0,
-		"mtu": over.MTU != 0, "ports": over.Ports != nil,
+		"mtu": over.MTU != 0, "ports": over.Ports != nil, "leaves": over.Leaves != 0, "spines": over.Spines != 0,
 	}
 	s.Hosts, s.Rate = cmp.Or(over.Hosts, s.Hosts), cmp.Or(over.Rate, s.Rate)
 	s.Queue, s.Burst, s.MTU = cmp.Or(over.Queue, s.Queue), cmp.Or(over.Burst, s.Burst), cmp.Or(over.MTU, s.MTU)
+	s.Leaves, s.Spines = cmp.Or(over.Leaves, s.Leaves), cmp.Or(over.Spines, s.Spines)
 	if over.Ports != nil {
 		s.Ports = over.Ports
 	}
@@ -187,6 +191,7 @@ func (s *Spec) Complete() error {
 	if s.Burst != 0 {
 		checkSize("burst", s.Burst)
 	}
+	s.checkTree(add)
 	for _, host := range slices.Sorted(maps.Keys(s.Ports)) {
 		if i, ok := hostIndex(host); !ok || i >= s.Hosts {
 			add("ports", "%q is not a host of this bed: they are n0 to n%d", host, s.Hosts-1)
