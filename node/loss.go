@@ -196,11 +196,13 @@ func (s *session) mayRejoin() func(rank int) bool {
 	return nil
 }
 
-// isVacated tells whether this node has finished with all units of a rank. Only readout units deal with builder units.
+// isVacated tells whether this node has finished with all units of a rank. Only readout units deal with builder units;
+// a node with the decision unit alone deals with neither, and hears nothing of them from the scheduler.
 func (s *session) isVacated(rank int) bool {
 	m := s.view.GetMembers()[rank]
+	reads := m.GetReadout() && (s.self.GetReadout() || s.self.GetBuilder())
 	builds := m.GetBuilder() && s.self.GetReadout() || s.hasDecisionUnitOnly(rank)
-	return (!m.GetReadout() || s.losses.isUnitOver(rank, core.Readout)) &&
+	return (!reads || s.losses.isUnitOver(rank, core.Readout)) &&
 		(!builds || s.losses.isUnitOver(rank, core.Builder))
 }
 

@@ -270,6 +270,11 @@ func (n *process) configure(ctx context.Context) error {
 		s.abort() // left by a configuration that failed
 	}
 	_, req := n.sessionAndRequest()
+	if req.GetBack() {
+		n.schedulerHost.Close() // the run has gone on with a successor of the one that was here
+	} else {
+		n.schedulerHost.CloseOthers(req.GetView().GetNumber())
+	}
 	s, err := newSession(n, req)
 	if err != nil {
 		return n.makeCause("configuration", err)

@@ -221,3 +221,18 @@ func TestVacatedUntilTheUnitIsBack(t *testing.T) {
 		t.Error("the builder unit is back, and this is not what is recorded")
 	}
 }
+
+// TestVacatedForTheDecisionUnit holds that a node with the decision unit alone lets a lost node link again: it deals
+// with none of its units, and the scheduler tells it nothing of them. A builder unit waits until it has finished with them.
+func TestVacatedForTheDecisionUnit(t *testing.T) {
+	members := []*nodev1.Member{
+		{Name: "n0", Rank: 0, Readout: true}, {Name: "n1", Rank: 1}, {Name: "n2", Rank: 2, Builder: true},
+	}
+	for _, self := range members[1:] {
+		a := &assignment{view: &nodev1.View{Members: members}, self: self, decisionRank: 1}
+		s := &session{base: base{assignment: a}}
+		if vacated := s.isVacated(0); vacated != (self.GetName() == "n1") {
+			t.Errorf("%s has finished with n0: %v", self.GetName(), vacated)
+		}
+	}
+}

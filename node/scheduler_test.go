@@ -88,6 +88,28 @@ func (p *pair) drained(s tagnet.Scheduler) core.Stats {
 	return stats
 }
 
+// TestFormerSchedulerIsClosed holds that a scheduler which was taken over while its node stood still does not keep the
+// node from having one for the next view: nobody ends it, and its view is never drained.
+func TestFormerSchedulerIsClosed(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	c := testConfig(t, t.TempDir()+"/")
+	_, _ = p.hostScheduler(c) // no unit ever attaches to it
+	p.number++
+	p.view.Number = p.number
+	req := &nodev1.CommandRequest{Configuration: c.Effective(), View: p.view, Run: p.run}
+	for _, cmd := range upward[:2] {
+		req.Command = cmd
+		p.must(req)
+	}
+	scope := tagnet.Scope{Run: p.run, View: p.number, Name: ControlName}
+	if err := tagnet.BeginScheduler(p.ctx, p.conns[0], scope, p.schedulerOf(c), time.Minute); err != nil {
+		t.Fatalf("the next scheduler: %v", err)
+	}
+	req.Command, req.Back = nodev1.Command_COMMAND_RESET, false
+	p.must(req)
+}
+
 // TestSchedulerOnANode runs without anything of the control's in the way of the data: its connections may go and come.
 func TestSchedulerOnANode(t *testing.T) {
 	t.Parallel()

@@ -152,7 +152,9 @@ func (s *session) connect(ctx context.Context, req *nodev1.CommandRequest) error
 		return s.endpoint.Connect(ctx, ranks)
 	}
 	for _, rank := range req.GetWithout() {
-		s.losses.add(int(rank))
+		if slices.Contains(ranks, int(rank)) { // else nothing is lost here, and no link would ever end the loss
+			s.losses.add(int(rank))
+		}
 	}
 	return s.endpoint.Reconnect(ctx, slices.DeleteFunc(ranks, s.losses.isLost))
 }

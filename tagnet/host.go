@@ -73,6 +73,16 @@ func (h *Host) Close() {
 	}
 }
 
+// CloseOthers closes the scheduler unless it is that of a view. A node that is configured may have one whose run is
+// over for it: the node stood still or was cut off, and another has taken the scheduler over.
+func (h *Host) CloseOthers(view uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.server != nil && h.server.cfg.View != view {
+		h.closeServer()
+	}
+}
+
 // begin makes the scheduler. It closes a former scheduler whose view is drained.
 func (h *Host) begin(m *tagnetv1.BeginRequest) (*tagnetv1.BeginResponse, error) {
 	cfg, err := serverConfigOf(m)
