@@ -117,13 +117,33 @@ type component struct {
 	Children          []component
 }
 
+// missing are the nodes, and units of them, that take no part in the run.
+func (c component) missing() (out []string) {
+	for _, n := range c.Children {
+		if n.Kind != "node" {
+			continue
+		}
+		if !n.Included || n.InError || n.State != "Running" {
+			out = append(out, n.Name)
+		}
+		for _, unit := range n.Children {
+			if !unit.Included {
+				out = append(out, unit.Name+" of "+n.Name)
+			}
+		}
+	}
+	return out
+}
+
 type cause struct{ Component, What, Evidence, Code string }
 
 // record is a run's.
 type record struct {
 	Number       int
 	Verdict, End string
+	VerdictWhy   string
 	EventsBuilt  string
+	ReportJSON   string
 	GoodputGbps  float64
 	Cause        cause
 	Accounts     []struct {

@@ -255,6 +255,7 @@ func TestKubernetes(t *testing.T) {
 	step("a builder unit is killed while it records", func(t *testing.T) { k.killRecorder(t, c) })
 	step("the pod of a readout unit is killed", func(t *testing.T) { k.killReadout(t, c, &f) })
 	step("the control is killed", func(t *testing.T) { k.killControl(t, c, &f) })
+	step("a folded pod, the scheduler's and the control's are killed in one run", func(t *testing.T) { k.outlive(t, c, &f) })
 	step("a host is cut off", func(t *testing.T) { k.cutHost(t, c, &f) })
 	step("a rolling update between runs", func(t *testing.T) { k.update(t, c, &f) })
 	step("a host is drained", func(t *testing.T) { k.drain(t, c, &f) })

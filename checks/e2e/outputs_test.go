@@ -100,6 +100,22 @@ func (r record) recorded(t *testing.T, places ...place) {
 	}
 }
 
+// allRecorded holds that every triggered event is in the files, each counted once, as the control has read them.
+func (r record) allRecorded(t *testing.T) {
+	t.Helper()
+	var report struct {
+		Triggered uint64 `json:"events_triggered"`
+		Recorded  struct{ Events uint64 }
+	}
+	if err := json.Unmarshal([]byte(r.ReportJSON), &report); err != nil {
+		t.Fatalf("run %d: its report cannot be read: %v", r.Number, err)
+	}
+	if report.Recorded.Events != report.Triggered || report.Triggered == 0 {
+		t.Errorf("run %d: %d events were triggered, and %d are in the files", r.Number, report.Triggered,
+			report.Recorded.Events)
+	}
+}
+
 // salvaged holds that nothing is lost of a run in which somebody was killed: when what was left open is closed, all
 // files are sound, and together they have at least what was built. They may have more: what was written, and not told
 // of in time. A directory whose nodes were all killed has no verdict, and does not close for want of it alone.

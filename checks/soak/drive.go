@@ -22,6 +22,8 @@ type trial struct {
 	AllFaultsInRun  bool          // all of them were injected while the run was going on
 	ConfigureTries  int           // of load and configure, until both were done
 	TimeToReady     time.Duration // from Offline to Ready
+	TimeToReturn    time.Duration // from the end of the last fault until all that was struck was back; 0: nobody waited
+	NotBack         string        // what was not back in time; empty: all was
 	RefusedCommands []string      // exclude and include that the control has refused
 	Order           decisionOrder // decisions that a subscriber has seen
 	Problems        []string
@@ -81,7 +83,9 @@ func (c *cluster) runWithFaults(ctx context.Context, r plannedRun, t *trial) {
 	var orders sync.WaitGroup
 	var running, stopped atomic.Bool
 	var answer error
+	started := make(chan struct{})
 	orders.Go(func() {
+		defer close(started)
 		answer = c.operator.command(ctx, "start", map[string]string{"remark": fmt.Sprintf("plan %d", r.Index)})
 		running.Store(answer == nil)
 	})
@@ -91,10 +95,20 @@ func (c *cluster) runWithFaults(ctx context.Context, r plannedRun, t *trial) {
 		}
 	}
 	t.AllFaultsInRun = true
+	if r.MustGoOn {
+		if <-started; answer != nil {
+			t.problem("start: %s", errText(answer))
+			return
+		}
+		began = time.Now()
+	}
 	for _, a := range withStop(timeline(r.Faults), r.Length) {
 		over := c.awaitTime(ctx, began.Add(a.At), running.Load)
 		switch {
 		case a.Fault.Kind == "":
+			if r.MustGoOn && !over {
+				c.awaitReturn(ctx, r, t)
+			}
 			stop()
 		case !over || a.Ends:
 			c.applyAction(ctx, a, t, running.Load() && !stopped.Load())
@@ -109,6 +123,23 @@ func (c *cluster) runWithFaults(ctx context.Context, r plannedRun, t *trial) {
 	orders.Wait()
 	if answer != nil && len(t.FaultsMade) == 0 {
 		t.problem("start: %s", errText(answer))
+	}
+}
+
+// returnTimeout is how long after the last fault all that was struck may take to be back; on an idle machine it is 5 to
+// 10 s.
+const returnTimeout = 60 * time.Second
+
+// awaitReturn waits until all units of the run take part in it again, or the run is over.
+func (c *cluster) awaitReturn(ctx context.Context, r plannedRun, t *trial) {
+	began, missing := time.Now(), []string(nil)
+	err := pollUntil(ctx, "all that was struck was back", returnTimeout, func(ctx context.Context) (done bool, err error) {
+		var state string
+		state, missing, err = c.operator.missingUnits(ctx, r.Layout.members(), r.excluded())
+		return err == nil && (len(missing) == 0 || state != "Running"), err
+	})
+	if t.TimeToReturn = time.Since(began); err != nil {
+		t.NotBack = fmt.Sprintf("%s, and not back: %s", errText(err), strings.Join(missing, ", "))
 	}
 }
 

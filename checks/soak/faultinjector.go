@@ -37,13 +37,16 @@ func (s *faultInjector) begin(ctx context.Context, f fault) error {
 	case f.Kind == killEverybody:
 		return s.killAll()
 	case verb == "kill":
-		return s.targetProcess(f).signal(syscall.SIGKILL, true)
+		return s.signal(f, syscall.SIGKILL, true)
 	case verb == "stop":
-		return s.targetProcess(f).signal(syscall.SIGSTOP, false)
+		return s.signal(f, syscall.SIGSTOP, false)
 	case verb == "term":
-		return s.targetProcess(f).signal(syscall.SIGTERM, true)
+		return s.signal(f, syscall.SIGTERM, true)
 	case f.Kind == exclude:
-		s.commandNode(ctx, "exclude", f.Node)
+		s.commandNode(ctx, "exclude", map[string]string{"node": f.Node})
+		return nil
+	case f.Kind == move:
+		s.commandNode(ctx, "move", map[string]string{"node": f.Node, "to": f.Second})
 		return nil
 	case f.Kind == diskFull:
 		return s.fill(f.Node)
@@ -55,12 +58,31 @@ func (s *faultInjector) begin(ctx context.Context, f fault) error {
 	return s.applyNetRules()
 }
 
-// targetProcess is the process that a fault strikes.
-func (s *faultInjector) targetProcess(f fault) *process {
+// targetProcesses are the processes that a fault strikes.
+func (s *faultInjector) targetProcesses(f fault) []*process {
 	if f.Kind == killFilter {
-		return s.c.filters[f.Node]
+		return []*process{s.c.filters[f.Node]}
 	}
-	return s.c.processByName[cmp.Or(f.Node, controlName)]
+	out := []*process{s.c.processByName[cmp.Or(f.Node, controlName)]}
+	if f.Second != "" {
+		out = append(out, s.c.processByName[f.Second])
+	}
+	return out
+}
+
+// signal sends a signal to the processes that a fault strikes; an error says that none of them has got it.
+func (s *faultInjector) signal(f fault, sig syscall.Signal, final bool) error {
+	var errs []error
+	struck := s.targetProcesses(f)
+	for _, p := range struck {
+		if err := p.signal(sig, final); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) < len(struck) {
+		return nil
+	}
+	return errors.Join(errs...)
 }
 
 // end ends a fault that lasts.
@@ -68,10 +90,15 @@ func (s *faultInjector) end(ctx context.Context, f fault) error {
 	verb, _, _ := strings.Cut(string(f.Kind), " ")
 	switch {
 	case verb == "stop":
-		s.targetProcess(f).resume()
+		for _, p := range s.targetProcesses(f) {
+			p.resume()
+		}
 		return nil
 	case f.Kind == exclude:
-		s.commandNode(ctx, "include", f.Node)
+		s.commandNode(ctx, "include", map[string]string{"node": f.Node})
+		return nil
+	case f.Kind == move:
+		s.commandNode(ctx, "move", map[string]string{"node": f.Node, "to": f.Node})
 		return nil
 	case f.Kind == diskFull:
 		return s.freeDisks()
@@ -111,15 +138,15 @@ func (s *faultInjector) killAll() error {
 
 // commandNode gives a command for a node in the background. The control may refuse it if the policy does not tolerate
 // it.
-func (s *faultInjector) commandNode(ctx context.Context, command, node string) {
+func (s *faultInjector) commandNode(ctx context.Context, command string, arguments map[string]string) {
 	s.commands.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, endTimeout)
 		defer cancel()
-		err := s.c.operator.command(ctx, command, map[string]string{"node": node})
+		err := s.c.operator.command(ctx, command, arguments)
 		if err != nil && isRefusal(err) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.refusedCommands = append(s.refusedCommands, fmt.Sprintf("%s %s: %s", command, node, errText(err)))
+			s.refusedCommands = append(s.refusedCommands, fmt.Sprintf("%s %s: %s", command, arguments["node"], errText(err)))
 		}
 	})
 }

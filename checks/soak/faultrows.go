@@ -189,10 +189,13 @@ type rightOutcome struct {
 }
 
 // Bounds of the issue that asked for this table: who stands still holds up nobody for longer than a quarter of a
-// second; a scheduler is replaced 2 s after the end of its process, and 7 s after nothing is heard of its host.
+// second; a scheduler is replaced 2 s after the end of its process, and 7 s after nothing is heard of its host. For a
+// readout unit that stands still the others wait by decision, since its fragments are needed: until it goes on, or its
+// links are given up.
 const (
 	boundNothing   = 250 * time.Millisecond
 	boundStop      = 500 * time.Millisecond
+	boundGivenUp   = 4500 * time.Millisecond // after which a link counts as broken
 	boundProcess   = time.Second
 	boundScheduler = 2 * time.Second
 	boundSilence   = 7 * time.Second
@@ -211,6 +214,10 @@ func (r faultRow) right() rightOutcome {
 		out.Standstill = boundSilence
 	case happenTerm:
 		out.ReturnTime = 0
+	}
+	readoutStops := r.Who == roleReadout || r.Who == roleFolded || r.Who == roleTwo
+	if readoutStops && (r.What == happenStop1 || r.What == happenStop10) {
+		out.Standstill += min(r.What.duration(), boundGivenUp)
 	}
 	switch {
 	case r.Who == roleControl:

@@ -165,3 +165,24 @@ time=2026-11-29T08:37:57.720Z level=WARN msg="a node is back in the run" node=n2
 		t.Errorf("%d were lost, %d came back", lost, back)
 	}
 }
+
+// TestStandstillOfReadouts holds that others may wait for a readout unit that stands still, until it goes on or its
+// links are given up, and not for a builder unit.
+func TestStandstillOfReadouts(t *testing.T) {
+	for _, c := range []struct {
+		what happening
+		who  role
+		most time.Duration
+	}{
+		{happenStop1, roleReadout, 1500 * time.Millisecond},
+		{happenStop1, roleTwo, 1500 * time.Millisecond},
+		{happenStop10, roleFolded, 5 * time.Second},
+		{happenStop10, roleBuilder, 500 * time.Millisecond},
+		{happenKill, roleFolded, time.Second},
+	} {
+		r := faultRow{placeRun, "free", c.what, c.who}
+		if got := r.right().Standstill; got != c.most {
+			t.Errorf("%v: the others may stand still for %v, not %v", r, got, c.most)
+		}
+	}
+}

@@ -62,6 +62,9 @@ func judgeTrial(r plannedRun, t *trial) (problems []string) {
 			}
 		}
 	}
+	if r.MustGoOn && t.AllFaultsInRun {
+		problems = append(problems, judgeGoingOn(r, t)...)
+	}
 	if !struck && len(t.Runs) > 0 && t.Runs[0].GetEventsBuilt() == 0 {
 		problems = append(problems, fmt.Sprintf("run %d: no fault, and no event", t.Runs[0].GetNumber()))
 	}

@@ -126,6 +126,32 @@ func (o *operator) partition(ctx context.Context) (state string, joined []string
 	return root.GetState(), joined, nil
 }
 
+// missingUnits queries the partition's state and which units of members take no part in the run. Builder units that
+// were excluded by hand are not expected.
+func (o *operator) missingUnits(ctx context.Context, members, excluded []string) (state string, missing []string,
+	err error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	st, err := o.api.GetStatus(ctx, &ecsv1.GetStatusRequest{})
+	if err != nil {
+		return "", nil, err
+	}
+	for _, c := range st.GetRoot().GetChildren() {
+		if c.GetKind() != "node" || !slices.Contains(members, c.GetName()) {
+			continue
+		}
+		if !c.GetIncluded() || c.GetInError() || c.GetState() != "Running" {
+			missing = append(missing, c.GetName()+": "+c.GetCause().GetWhat())
+		}
+		for _, unit := range c.GetChildren() {
+			if !unit.GetIncluded() && !slices.Contains(excluded, c.GetName()) {
+				missing = append(missing, unit.GetName()+" of "+c.GetName())
+			}
+		}
+	}
+	return st.GetRoot().GetState(), missing, nil
+}
+
 // gone says whether a node is listed but not reachable.
 func gone(c *ecsv1.Component) bool { return c.GetInError() || len(c.GetFacts()) == 0 }
 

@@ -33,6 +33,9 @@ const (
 	killBuilder   kind = "kill builder"
 	killReadout   kind = "kill readout"
 	killScheduler kind = "kill scheduler"
+	killFolded    kind = "kill folded" // a node with both units
+	killTwo       kind = "kill two"    // nodes at the same moment
+	killSpare     kind = "kill spare"  // a node that is no member; it may have a member's units
 	killDecision  kind = "kill decision"
 	killFilter    kind = "kill filter"
 	killControl   kind = "kill control"
@@ -40,14 +43,18 @@ const (
 	stopBuilder   kind = "stop builder"
 	stopReadout   kind = "stop readout"
 	stopScheduler kind = "stop scheduler"
+	stopFolded    kind = "stop folded"
+	stopTwo       kind = "stop two"
 	stopDecision  kind = "stop decision"
 	stopControl   kind = "stop control"
 	termBuilder   kind = "term builder"
 	termReadout   kind = "term readout"
 	termScheduler kind = "term scheduler"
+	termFolded    kind = "term folded"
 	termDecision  kind = "term decision"
 	termControl   kind = "term control"
 	exclude       kind = "exclude" // and include afterwards
+	move          kind = "move"    // the units of a node to a spare, and back
 	cut           kind = "cut"     // a host, both ways
 	cutIn         kind = "cut in"  // what is sent to a host
 	cutOut        kind = "cut out" // what a host sends
@@ -65,6 +72,7 @@ type fault struct {
 	Kind            kind
 	At, Duration    time.Duration
 	Node            string // node with the fault; empty for the control, and for all
+	Second          string // with killTwo and stopTwo: the other node; with move: the spare
 	UnreachablePeer string // with cutPair: node that Node cannot reach
 	Percent         int    // of packets, with loss and reorder
 }
@@ -74,6 +82,9 @@ func (f fault) String() string {
 	out := string(f.Kind)
 	if f.Node != "" {
 		out += " " + f.Node
+	}
+	if f.Second != "" {
+		out += " " + f.Second
 	}
 	if f.UnreachablePeer != "" {
 		out += " to " + f.UnreachablePeer
@@ -93,12 +104,14 @@ func formatDuration(d time.Duration) string { return d.Round(10 * time.Milliseco
 // plannedRun is one run of the plan.
 type plannedRun struct {
 	Index      int
+	Layout     unitLayout
 	Settings   []string // name=value, as load takes them
 	Place      outputPlace
 	Policy     policy
 	FilterName string        // name of filter processes; empty: there are none
-	Length     time.Duration // time after which it is stopped
+	Length     time.Duration // time after which it is stopped; if it must go on, when the struck are back
 	Faults     []fault       // by time
+	MustGoOn   bool          // its policies bear its faults
 }
 
 // policy is the settings that the judge must know.
@@ -106,6 +119,9 @@ type policy struct {
 	Durability string // memory, file, disk
 	Overload   string // discard: events may be lost on purpose
 	RoI        bool   // events may be rejected on purpose
+	Succession bool   // another node can take over the scheduler
+	// how many units may be lost at the same time, of a run that must go on
+	ReadoutsLost, BuildersLost int
 }
 
 // A place of an output.
@@ -131,12 +147,21 @@ func planRun(seed uint64, index int, env env) plannedRun {
 	if env.Short {
 		r.Length = d.between(1500*time.Millisecond, 3*time.Second)
 	}
-	shape := d.shape()
-	kinds := d.kinds(env, shape, r.Index)
-	r.Place = d.place(env, slices.Contains(kinds, diskFull))
-	r.Settings, r.Policy = d.drawSettings(shape, env)
+	r.Layout = d.shape()
+	goOn := index%faultlessEvery != 0 && d.chance(goingOnPercent)
+	var kinds []kind
+	if index%faultlessEvery != 0 && !goOn {
+		kinds = d.kinds(env, r.Layout)
+	}
+	r.Place = d.place(env, kinds)
+	r.Settings, r.Policy = d.drawSettings(r.Layout, env)
+	if goOn {
+		d.goOn(&r, env)
+	} else {
+		r.Settings = append(r.Settings, d.wildLosses(r.Layout, r.Place)...)
+	}
 	for _, k := range kinds {
-		r.Faults = append(r.Faults, d.fault(k, shape, r.Length))
+		r.Faults = append(r.Faults, d.fault(k, r.Layout, r.Length))
 	}
 	slices.SortStableFunc(r.Faults, func(a, b fault) int { return int(a.At - b.At) })
 	return r
@@ -158,27 +183,29 @@ func (f fault) mustBeTolerated() bool {
 		return f.Percent <= 5
 	case cut, cutIn, cutOut, cutPair, reset:
 		return f.Duration <= 300*time.Millisecond
-	case stopBuilder, stopReadout, stopScheduler, stopDecision:
+	case stopBuilder, stopReadout, stopFolded, stopTwo, stopScheduler, stopDecision:
 		return f.Duration <= 300*time.Millisecond
+	case killSpare: // it has units only after another fault
+		return true
 	}
 	return false
 }
 
 // faultWeights are the relative frequencies of the kinds.
 var faultWeights = []struct {
-	kind                             kind
-	weight                           int
-	network, filter, mount, decision bool // needs a network, a filter in it, mounts, a decision unit
+	kind                   kind
+	weight                 int
+	network, filter, mount bool // needs a network, a filter in it, mounts
 }{
-	{kind: killBuilder, weight: 8}, {kind: killReadout, weight: 4}, {kind: killScheduler, weight: 3},
+	{kind: killBuilder, weight: 8}, {kind: killReadout, weight: 6}, {kind: killFolded, weight: 12},
+	{kind: killScheduler, weight: 8}, {kind: killTwo, weight: 5}, {kind: killSpare, weight: 5},
 	{kind: killControl, weight: 5}, {kind: killEverybody, weight: 1},
-	{kind: stopBuilder, weight: 4}, {kind: stopReadout, weight: 4},
-	{kind: stopScheduler, weight: 2}, {kind: stopControl, weight: 2},
-	{kind: termBuilder, weight: 4}, {kind: termReadout, weight: 2},
+	{kind: stopBuilder, weight: 4}, {kind: stopReadout, weight: 4}, {kind: stopFolded, weight: 6},
+	{kind: stopScheduler, weight: 4}, {kind: stopTwo, weight: 3}, {kind: stopControl, weight: 2},
+	{kind: termBuilder, weight: 4}, {kind: termReadout, weight: 3}, {kind: termFolded, weight: 6},
 	{kind: termScheduler, weight: 1}, {kind: termControl, weight: 2},
-	{kind: exclude, weight: 5},
-	{kind: killDecision, weight: 8, decision: true}, {kind: stopDecision, weight: 6, decision: true},
-	{kind: termDecision, weight: 2, decision: true},
+	{kind: exclude, weight: 5}, {kind: move, weight: 8},
+	{kind: killDecision, weight: 8}, {kind: stopDecision, weight: 6}, {kind: termDecision, weight: 2},
 	{kind: cut, weight: 4, network: true},
 	{kind: cutIn, weight: 3, filter: true}, {kind: cutOut, weight: 3, filter: true},
 	{kind: cutPair, weight: 4, filter: true}, {kind: cutControl, weight: 2, network: true},
@@ -201,17 +228,8 @@ func (d *dice) chance(percent int) bool       { return d.IntN(100) < percent }
 const faultlessEvery = 8
 
 // kinds draws up to four faults.
-func (d *dice) kinds(env env, s unitLayout, index int) []kind {
-	if index%faultlessEvery == 0 {
-		return nil
-	}
-	var all []kind
-	for _, w := range faultWeights {
-		if w.network && !env.Network || w.filter && !env.Filter || w.mount && !env.Mounts || w.decision && s.decision == "" {
-			continue
-		}
-		all = append(all, slices.Repeat([]kind{w.kind}, w.weight)...)
-	}
+func (d *dice) kinds(env env, s unitLayout) []kind {
+	all := d.possibleKinds(env, s)
 	out := make([]kind, 1+d.IntN(4))
 	for i := range out {
 		out[i] = all[d.IntN(len(all))]
@@ -219,10 +237,25 @@ func (d *dice) kinds(env env, s unitLayout, index int) []kind {
 	return out
 }
 
-func (d *dice) place(env env, full bool) outputPlace {
+// possibleKinds are the kinds that can be made, each as often as its weight.
+func (*dice) possibleKinds(env env, s unitLayout) (all []kind) {
+	for _, w := range faultWeights {
+		_, who, _ := strings.Cut(string(w.kind), " ")
+		nobody := s.isRole(who) && len(s.nodesOf(who)) == 0 || w.kind == move && s.nodes == nodeCount
+		if w.network && !env.Network || w.filter && !env.Filter || w.mount && !env.Mounts || nobody {
+			continue
+		}
+		all = append(all, slices.Repeat([]kind{w.kind}, w.weight)...)
+	}
+	return all
+}
+
+func (d *dice) place(env env, kinds []kind) outputPlace {
 	switch {
-	case full:
+	case slices.Contains(kinds, diskFull):
 		return smallDiskFiles
+	case slices.Contains(kinds, move): // the spare is to write to the same files
+		return sharedFiles
 	case env.Mounts && d.chance(50):
 		return perHostFiles
 	}
@@ -232,24 +265,24 @@ func (d *dice) place(env env, full bool) outputPlace {
 // fault draws when a fault of kind k comes in a run of that length, how long it lasts, and which node it hits.
 func (d *dice) fault(k kind, s unitLayout, length time.Duration) fault {
 	f := fault{Kind: k, At: d.durationUpTo(length + 300*time.Millisecond)}
-	_, role, _ := strings.Cut(string(k), " ")
-	switch role {
-	case "builder":
-		f.Node = d.pick(s.builders()...)
-	case "readout":
-		f.Node = d.pick(s.readouts()...)
-	case "scheduler":
-		f.Node = s.scheduler
-	case "decision":
-		f.Node = s.decision
-	case "filter":
+	_, who, _ := strings.Cut(string(k), " ")
+	switch {
+	case s.isRole(who):
+		f.Node = d.pick(s.nodesOf(who)...)
+	case who == "filter":
 		f.Node = d.pick("filter0", "filter1")
+	case who == "two":
+		two := d.Perm(s.nodes)
+		f.Node, f.Second = name(two[0]), name(two[1])
 	}
 	switch k {
-	case stopBuilder, stopReadout, stopScheduler, stopDecision, stopControl, cutControl:
+	case stopBuilder, stopReadout, stopFolded, stopTwo, stopScheduler, stopDecision, stopControl, cutControl:
 		f.Duration = d.drawOutage()
 	case exclude:
 		f.Node, f.Duration = d.pick(s.builders()...), d.between(200*time.Millisecond, 2*time.Second)
+	case move:
+		f.Node, f.Duration = d.pick(s.members()...), d.between(time.Second, 6*time.Second)
+		f.Second = d.pick(s.nodesOf("spare")...)
 	case diskFull:
 		f.Node, f.Duration = d.pick(s.builders()...), d.between(300*time.Millisecond, 3*time.Second)
 	case cut, cutIn, cutOut, cutPair, reset, shrink:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -27,12 +28,40 @@ func (s unitLayout) members() []string  { return names(0, s.nodes) }
 func (s unitLayout) readouts() []string { return names(0, s.rus) }
 func (s unitLayout) builders() []string { return names(s.nodes-s.bus, s.nodes) }
 
+// isRole says whether the second word of a kind of fault says which nodes it strikes.
+func (s unitLayout) isRole(word string) bool {
+	return slices.Contains([]string{"builder", "readout", "folded", "scheduler", "decision", "spare"}, word)
+}
+
+// nodesOf are the nodes of a role; builder and readout are those without the other unit, spare are those without any.
+func (s unitLayout) nodesOf(role string) []string {
+	rus, bus := s.readouts(), s.builders()
+	without := func(from, without []string) []string {
+		return slices.DeleteFunc(slices.Clone(from), func(n string) bool { return slices.Contains(without, n) })
+	}
+	folded := without(rus, without(rus, bus))
+	switch role {
+	case "builder":
+		return without(bus, rus)
+	case "readout":
+		return without(rus, bus)
+	case "folded":
+		return folded
+	case "scheduler":
+		return []string{s.scheduler}
+	case "decision":
+		return slices.DeleteFunc([]string{s.decision}, func(n string) bool { return n == "" })
+	}
+	return names(s.nodes, nodeCount)
+}
+
 // unitLayouts of five nodes: units apart, folded, some of each, with spare nodes, and with the decision unit alone.
 var unitLayouts = []unitLayout{
 	{nodes: 5, rus: 2, bus: 3},
 	{nodes: 5, rus: 3, bus: 2},
 	{nodes: 5, rus: 1, bus: 4},
 	{nodes: 5, rus: 5, bus: 5},
+	{nodes: 4, rus: 4, bus: 4},
 	{nodes: 5, rus: 3, bus: 4},
 	{nodes: 4, rus: 2, bus: 2},
 	{nodes: 3, rus: 3, bus: 3},
@@ -65,12 +94,22 @@ func (d *dice) drawSettings(s unitLayout, env env) (set []string, p policy) {
 	add("segment-size", d.pick("1MiB", "4MiB", "64MiB"))
 	add("segment-time", d.pick("1s", "2s", "10s", "10m"))
 	add("verify", d.pick("crc", "full"))
-	atLeast := func(n int) string { return fmt.Sprintf("at-least %d of %d", n, s.bus) }
-	add("builder-loss", d.pick("essential", atLeast(1), atLeast(max(1, s.bus-1)), "expendable"))
+	return set, p
+}
+
+// wildLosses draws the policies of a run that its faults may end.
+func (d *dice) wildLosses(s unitLayout, place outputPlace) (set []string) {
+	add := func(name string, value any) { set = append(set, fmt.Sprintf("%s=%v", name, value)) }
+	atLeast := func(n, of int) string { return fmt.Sprintf("at-least %d of %d", max(1, n), of) }
+	add("builder-loss", d.pick("essential", atLeast(1, s.bus), atLeast(s.bus-1, s.bus), "expendable"))
+	add("readout-loss", d.pick("essential", "essential", atLeast(s.rus-1, s.rus), "expendable"))
 	if d.chance(15) {
 		add("recovery", "2 in 1m")
 	}
-	return set, p
+	if s.nodes < nodeCount && place == sharedFiles && d.chance(30) {
+		add("spares", "auto")
+	}
+	return set
 }
 
 // addCommonSettings draws the settings of a run of every plan: the units, no end by itself, and a seed.
@@ -101,15 +140,18 @@ func (d *dice) addDisciplineSettings(s unitLayout, add func(string, any)) (p pol
 	add("discipline", discipline)
 	switch discipline {
 	case "shift":
+		p.Succession = true
 		end := d.pick("none", "central", "tournament", "dissemination")
 		add("phase-end", end)
 		if end != "none" && d.chance(50) { // else the default, which depends on the hosts
 			add("phase-slack", d.pick("0", "1", "3"))
 		}
+	case "free":
+		p.Succession = true
 	case "push": // its readout units assign MEPs by number: no other rule goes with it
 		return p
 	case "pull":
-		if s.rus > 1 && d.chance(30) {
+		if p.Succession = s.rus < 2 || !d.chance(30); !p.Succession {
 			p.RoI = true
 			add("roi", "0:0.5")
 		}
@@ -118,7 +160,7 @@ func (d *dice) addDisciplineSettings(s unitLayout, add func(string, any)) (p pol
 		add("empty-place", d.pick("wait", "skip"))
 	}
 	if !p.RoI && d.chance(10) {
-		p.Overload = "discard"
+		p.Overload, p.Succession = "discard", false
 		add("overload", p.Overload)
 		add("slots", 8)
 		add("debug.look-ahead", 8)
@@ -174,6 +216,12 @@ func (r plannedRun) summary() string {
 	if r.Place != nowhere {
 		kept += ", " + v["durability"] + ", " + v["format"]
 	}
-	return fmt.Sprintf("%s %s, %s+%s on %s, %s, %s%s",
-		v["discipline"], v["transport"], v["rus"], v["bus"], v["nodes"], kept, v["builder-loss"], judged)
+	if v["spares"] != "" {
+		judged += ", spares"
+	}
+	if r.MustGoOn {
+		judged += ", must go on"
+	}
+	return fmt.Sprintf("%s %s, %s+%s on %s, %s, %s+%s%s", v["discipline"], v["transport"], v["rus"], v["bus"], v["nodes"],
+		kept, v["readout-loss"], v["builder-loss"], judged)
 }

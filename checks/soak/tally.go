@@ -26,11 +26,13 @@ type tally struct {
 	ControlRestarts          int
 	Recoveries               int // from Error, or from any other state after a run, to Ready
 	TimesToReady             []time.Duration
-	ConfigureRetries         int           // tries of load or configure beyond the first
-	RefusedCommands          int           // exclude and include that the control has refused
-	Order                    decisionOrder // decisions of all runs
-	Attacks                  *attackTally  // nil: no hostile run
-	Rows                     int           // of the table of faults
+	WentOn                   int             // runs that had to go on, and were judged by that
+	TimesToReturn            []time.Duration // of these, from the last fault until all was back
+	ConfigureRetries         int             // tries of load or configure beyond the first
+	RefusedCommands          int             // exclude and include that the control has refused
+	Order                    decisionOrder   // decisions of all runs
+	Attacks                  *attackTally    // nil: no hostile run
+	Rows                     int             // of the table of faults
 	Failures                 []failure
 }
 
@@ -69,6 +71,10 @@ func (t *tally) add(tr *trial) {
 		t.Recoveries++
 		t.ConfigureRetries += tr.ConfigureTries - 1
 		t.TimesToReady = append(t.TimesToReady, tr.TimeToReady)
+	}
+	if tr.TimeToReturn > 0 && tr.AllFaultsInRun {
+		t.WentOn++
+		t.TimesToReturn = append(t.TimesToReturn, tr.TimeToReturn)
 	}
 	t.RefusedCommands += len(tr.RefusedCommands)
 	t.Order.Seen += tr.Order.Seen
@@ -113,6 +119,9 @@ func (t *tally) figures(line func(name, format string, args ...any)) {
 		line("events", "%d reported as built", t.BuiltEvents)
 		line("decisions", "%d seen, each once and in the order of events; %d events were decided while nobody had "+
 			"connected, or not at all since the decision unit had died", t.Order.Seen, t.Order.Unseen)
+	}
+	if t.WentOn > 0 {
+		line("went on", "%d whose policies bear their faults; all was back %s", t.WentOn, spread(t.TimesToReturn))
 	}
 	line("recoveries", "%d to Ready, %s; tries of load and configure beyond the first: %d",
 		t.Recoveries, spread(t.TimesToReady), t.ConfigureRetries)
