@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -55,7 +56,8 @@ func (configFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
 
 type runCmd struct {
 	runFlags
-	Page     string   `placeholder:"HOST:PORT" help:"Serve the page and the API there while the run goes on and afterwards, until interrupted: further runs can be made. The address is on loopback, and the link with its one-time token is printed."`
+	Page     string   `placeholder:"HOST:PORT" help:"Serve the page and the API there, on loopback, until interrupted: further runs can be made. The link with its one-time token is printed."`
+	Spares   int      `name:"spare-nodes" default:"0" help:"Nodes beyond the members, to substitute for them (--spares, ctl move)."`
 	InputDir []string `name:"input-dir" sep:"none" default:"." placeholder:"DIR" help:"With --page: directory below which further runs may read inputs, beside the file of --input; may be given more than once."`
 	State    string   `placeholder:"DIR" help:"With --page: keep the records of the runs here, or forget them."`
 }
@@ -78,7 +80,8 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 		return fmt.Errorf("segments of earlier runs: %w", err)
 	}
 	defer func() { _, _ = shmem.Sweep("ringlet-") }() // of nodes that were killed
-	keys, err := makeKeys(cfg.Roles(), loopback, func(string) string { return loopback })
+	keys, err := makeKeys(cfg.Roles(), loopback, func(string) string { return loopback },
+		spareNames(cfg.Roles(), c.Spares)...)
 	if err != nil {
 		return err
 	}
@@ -90,7 +93,13 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 		ProgramPath: program,
 		Stderr:      to.err,
 		WriteKeys:   keys.write,
-		Args:        func(name, join string) []string { return nodeArgs(cfg.Nodes, c.Verbose, name, loopback, join) },
+		Args: func(name, join string) []string {
+			args := nodeArgs(cfg.Nodes+c.Spares, c.Verbose, name, loopback, join)
+			if slices.Contains(keys.spares, name) {
+				args = append(args, "--role", "spare")
+			}
+			return args
+		},
 	}
 	if c.Page != "" {
 		given := c.Config
@@ -109,7 +118,12 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	}
 	return c.runOnce(ctx, to, cfg, control{
-		Config:    partition.Config{Host: loopback, Identity: keys.control, Spawner: spawner},
+		Config: partition.Config{
+			Host:          loopback,
+			Identity:      keys.control,
+			Spawner:       spawner,
+			SpawnedSpares: keys.spares,
+		},
 		gossipKey: keys.gossip,
 	}, nil)
 }
@@ -143,6 +157,7 @@ func (c *runCmd) serve(
 				Host:          loopback,
 				AllowedInputs: inputs,
 				Spawner:       spawner,
+				SpawnedSpares: keys.spares,
 				Log:           newLeveledLogger(to.err, slog.LevelWarn, c.Verbose),
 			},
 			gossipKey:   keys.gossip,
@@ -211,17 +226,22 @@ type runKeys struct {
 	control *certs.Identity
 	nodes   map[string]*certs.Identity
 	gossip  []byte
+	spares  []string // of nodes: those that are no members
 }
 
 // makeKeys makes the keys of a run; host is the address of the control, of returns the address of each node.
-func makeKeys(roles []config.Role, host string, of func(name string) string) (*runKeys, error) {
+func makeKeys(roles []config.Role, host string, of func(name string) string, spares ...string) (*runKeys, error) {
 	ca, err := certs.NewCA(certLifetime)
 	if err != nil {
 		return nil, err
 	}
-	k := &runKeys{nodes: map[string]*certs.Identity{}, gossip: certs.NewGossipKey()}
+	k := &runKeys{nodes: map[string]*certs.Identity{}, gossip: certs.NewGossipKey(), spares: spares}
+	names := slices.Clone(spares)
 	for _, r := range roles {
-		if k.nodes[r.Name], err = ca.Issue(r.Name, []string{of(r.Name)}, certs.RoleNode, certLifetime); err != nil {
+		names = append(names, r.Name)
+	}
+	for _, name := range names {
+		if k.nodes[name], err = ca.Issue(name, []string{of(name)}, certs.RoleNode, certLifetime); err != nil {
 			return nil, err
 		}
 	}
@@ -239,6 +259,28 @@ func (k *runKeys) write(name string, stdin io.Writer) error {
 		return fmt.Errorf("%s has no keys: this run was started with those of %d nodes", name, len(k.nodes))
 	}
 	return id.WriteBundle(stdin, k.gossip)
+}
+
+// maxSpareNodes bounds the spares of ringlet run: each is a process of this machine.
+const maxSpareNodes = 64
+
+// Validate is called by kong.
+func (c *runCmd) Validate() error {
+	if c.Spares < 0 || c.Spares > maxSpareNodes {
+		return fmt.Errorf("--spare-nodes: %d is not between 0 and %d", c.Spares, maxSpareNodes)
+	}
+	return c.Config.Validate()
+}
+
+// spareNames are the names of spares of a run on this machine: n4 and so on behind four members.
+func spareNames(members []config.Role, spares int) (names []string) {
+	for i := len(members); len(names) < spares; i++ {
+		name := fmt.Sprintf("n%d", i)
+		if !slices.ContainsFunc(members, func(r config.Role) bool { return r.Name == name }) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // exitOfReport returns the error for the exit code of a report; nil if that is 0.

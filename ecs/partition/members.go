@@ -272,7 +272,7 @@ func (m *members) awaitJoined(ctx context.Context, due []string, until time.Time
 	enough func(map[string]cluster.Member) bool) map[string]cluster.Member {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	m.spawn(due)
+	m.spawn(slices.Concat(due, m.cfg.SpawnedSpares))
 	ctx, end := m.cancelOnProcessEnd(ctx, due)
 	defer end()
 	look := time.NewTicker(memberPollInterval) // a process that was restarted at its old address changes no member

@@ -36,6 +36,8 @@ type Config struct {
 	TagnetPort     int
 	// Spawner starts the processes of nodes, and restarts those that have ended. Nil: nodes are started by others.
 	Spawner Spawner
+	// SpawnedSpares are nodes that the Spawner starts beside the members.
+	SpawnedSpares []string
 	// JoinTimeout is how long a command waits for members that have not joined. Zero means 5 s. With a Spawner it is
 	// ReadyTimeout.
 	JoinTimeout time.Duration

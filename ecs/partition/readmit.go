@@ -3,6 +3,7 @@ package partition
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"ringlet/ecs/partition/nodes"
@@ -71,11 +72,12 @@ func (c *readmitter) readmitNext(ctx context.Context, now time.Time) {
 	}
 }
 
-// restart starts the processes of lost nodes anew that this control started and that have ended, unless they were told
-// to end: each after a pause, which doubles each time, since a process that ends soon may do so again.
+// restart starts the processes of lost nodes and of spares anew that this control started and that have ended, unless
+// they were told to end: each after a pause, which doubles each time, since a process that ends soon may do so again.
 func (c *readmitter) restart(now time.Time) {
-	for _, name := range c.run.Names() {
-		if c.run.MayReadmit(name) != nil || c.run.Presence(name).Departed || !c.records.checks.hasEnded(name) {
+	for _, name := range slices.Concat(c.run.Names(), c.cfg.SpawnedSpares) {
+		spare := slices.Contains(c.cfg.SpawnedSpares, name)
+		if !spare && (c.run.MayReadmit(name) != nil || c.run.Presence(name).Departed) || !c.records.checks.hasEnded(name) {
 			continue
 		}
 		back := c.readmissions[name]

@@ -37,6 +37,11 @@ func (c Completed) Without(leavesOut func(rank int) bool) Config {
 			less.RoI += ":" + share
 		}
 	}
+	if d := &less.Debug; d.LargeEvery > 0 && d.LargeRU < len(rus.numbers) {
+		if d.LargeRU = rus.numbers[d.LargeRU]; d.LargeRU == NoUnit {
+			d.LargeRU, d.LargeEvery = 0, 0
+		}
+	}
 	if d := &less.Debug; d.SuspendBUs != suspendAll {
 		if d.SuspendBUs = string(bus.renumberSets(Sets(d.SuspendBUs))); d.SuspendBUs == "" {
 			d.SuspendEvery, d.SuspendFor = 0, 0

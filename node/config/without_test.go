@@ -22,6 +22,8 @@ func TestWithout(t *testing.T) {
 		"a weight":        {"nodes: 3\nnext: 3,2,1", "1", "2 2 2 next 3,1"},
 		"sources":         {"nodes: 3\nsources: 9", "0", "2 2 2 streams 3"},
 		"a region":        {"nodes: 3\ndiscipline: pull\nroi: 0,2:0.5", "0", "2 2 2 roi 1:0.5"},
+		"what is large":   {"nodes: 3\ndebug:\n  large-ru: 2\n  large-every: 5", "1", "2 2 2 large 1 of 5"},
+		"no more large":   {"nodes: 3\ndebug:\n  large-ru: 1\n  large-every: 5", "1", "2 2 2 large 0 of 0"},
 		"what suspends":   {"nodes: 3\noverload: discard\ndebug:\n  suspend-bus: 1-2", "1", "2 2 2 suspend 1"},
 		"no more suspend": {"nodes: 3\noverload: discard\ndebug:\n  suspend-bus: '2'", "2", "2 2 2"},
 	} {
@@ -45,6 +47,7 @@ func TestWithout(t *testing.T) {
 			{"next", less.Next},
 			{"roi", less.RoI},
 			{"suspend", less.Debug.SuspendBUs},
+			{"large", fmt.Sprintf("%d of %d", less.Debug.LargeRU, less.Debug.LargeEvery)},
 		} {
 			if strings.Contains(c.want, s.key) {
 				got += " " + s.key + " " + s.is
