@@ -214,7 +214,7 @@ func (r *reader) forReadout(news []core.Notice) *tagnetv1.Notices {
 		State:      tagnetv1.State(end.State),
 		Places:     uint32(end.PlacesPerCycle),
 		CutsOver:   end.CutsOver,
-		Abandoned:  end.Abandoned,
+		Unbuilt:    unbuiltMessage(&end.Unbuilt),
 		CutsAt:     cutPositionMessage(news[0].CutsAt),
 	}
 	if len(news[0].Earlier) > 0 {

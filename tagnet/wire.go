@@ -138,6 +138,32 @@ func cutPositionMessage(p *core.CutPosition) *tagnetv1.CutPosition {
 	return &tagnetv1.CutPosition{Mep: p.MEP, EventsBefore: p.EventsBefore, End: p.End}
 }
 
+func decodeUnbuilt(m *tagnetv1.Unbuilt) core.Unbuilt {
+	return core.Unbuilt{
+		Discarded:       m.GetDiscarded(),
+		EventsDiscarded: m.GetEventsDiscarded(),
+		Rejected:        m.GetRejected(),
+		EventsRejected:  m.GetEventsRejected(),
+		Abandoned:       m.GetAbandoned(),
+		EventsAbandoned: m.GetEventsAbandoned(),
+	}
+}
+
+// unbuiltMessage is nil if there are none.
+func unbuiltMessage(u *core.Unbuilt) *tagnetv1.Unbuilt {
+	if *u == (core.Unbuilt{}) {
+		return nil
+	}
+	return &tagnetv1.Unbuilt{
+		Discarded:       u.Discarded,
+		EventsDiscarded: u.EventsDiscarded,
+		Rejected:        u.Rejected,
+		EventsRejected:  u.EventsRejected,
+		Abandoned:       u.Abandoned,
+		EventsAbandoned: u.EventsAbandoned,
+	}
+}
+
 // appendCuts appends cuts in their form on the wire.
 func appendCuts(words []uint64, cuts []core.Cut) []uint64 {
 	for _, c := range cuts {
@@ -218,7 +244,7 @@ func recallMessage(r *core.Recall) *tagnetv1.Recall {
 		NextCycle:   r.NextCycle,
 		Released:    r.Released,
 		HeldUp:      r.HeldUp,
-		Abandoned:   r.Abandoned,
+		Unbuilt:     unbuiltMessage(&r.Unbuilt),
 		TokenCount:  r.TokenCount,
 		Tokens:      placedTokensMessage(r.Tokens),
 		Withdrawn:   appendWithdrawals(nil, r.Withdrawals),
@@ -249,7 +275,7 @@ func decodeRecall(m *tagnetv1.Recall, view *core.Config) (*core.Recall, bool) {
 		NextCycle:  m.GetNextCycle(),
 		Released:   m.GetReleased(),
 		HeldUp:     m.GetHeldUp(),
-		Abandoned:  m.GetAbandoned(),
+		Unbuilt:    decodeUnbuilt(m.GetUnbuilt()),
 		TokenCount: m.GetTokenCount(),
 		Entries:    m.GetEntries(),
 		Totals: core.OutcomeTotals{Built: m.GetBuilt(), EventsBuilt: m.GetEventsBuilt(), Discarded: m.GetDiscarded(),

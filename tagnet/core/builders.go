@@ -97,7 +97,7 @@ func (c *builders) checkFeedback(bu int, f Feedback, r *mepRecord) error {
 		return c.refuse(SlotOutOfRange, unit, "feedback for MEP %d names slot %d of %d", f.MEP, f.Slot, c.cfg.Slots)
 	case f.MEP >= c.nextMEP || f.MEP < c.cfg.FirstMEP:
 		return c.refuse(NeverIssued, unit, "feedback for MEP %d, which was never issued (next is %d)", f.MEP, c.nextMEP)
-	case r.state == recordFinal:
+	case r.state.isFinal():
 		return c.refuse(AlreadyFinal, unit, "feedback for MEP %d, slot %d, which has its outcome already", f.MEP, f.Slot)
 	case r.state == recordToReissue:
 		return c.refuse(WrongAttempt, unit, "feedback for attempt %d of MEP %d, which waits to be issued again", f.Attempt,

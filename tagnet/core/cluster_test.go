@@ -21,9 +21,11 @@ type cluster struct {
 	home  int // node of the scheduler
 	down  bool
 	nodes []*clusterNode
-	wire  []clusterWrite // under way between nodes
-	disk  map[uint64][]uint8
-	made  map[uint64]Cut // events of the MEPs on disk, where the data are live
+	wire  []clusterWrite      // under way between nodes
+	ended map[uint64][]uint8  // attempts that have an outcome
+	last  map[uint64]Feedback // that of the highest attempt
+	drops bool                // builder units discard and reject MEPs, too
+	made  map[uint64]Cut      // events of the MEPs on disk, where the data are live
 	// of the successor: nodes whose units wait for the answer, by stream
 	pending map[uint64]Unit
 	streams uint64
@@ -74,8 +76,8 @@ type clusterWrite struct {
 }
 
 func newCluster(t testing.TB, nodes int, cfg Config, total uint64, withHome bool) *cluster {
-	c := &cluster{t: t, cfg: cfg, total: total, disk: map[uint64][]uint8{}, made: map[uint64]Cut{},
-		pending: map[uint64]Unit{}, home: -1}
+	c := &cluster{t: t, cfg: cfg, total: total, ended: map[uint64][]uint8{}, last: map[uint64]Feedback{},
+		made: map[uint64]Cut{}, pending: map[uint64]Unit{}, home: -1}
 	if withHome {
 		c.home = 0
 	}
@@ -225,7 +227,11 @@ func (c *cluster) steps() (all []clusterStep) {
 		}
 		for s := range n.slots {
 			if c.isComplete(n, s) {
-				add(func() { c.finish(i, s) }, "bu%d finishes slot %d", i, s)
+				add(func() { c.finish(i, s, Built) }, "bu%d finishes slot %d", i, s)
+				if c.drops {
+					add(func() { c.finish(i, s, Discarded) }, "bu%d discards slot %d", i, s)
+					add(func() { c.finish(i, s, Rejected) }, "bu%d rejects slot %d", i, s)
+				}
 			}
 		}
 		if n.attachedBU && !c.down && (len(n.unsent) > 0 || n.confirmTo > 0) {
@@ -304,7 +310,7 @@ func (c *cluster) receive(i int) {
 		n.withdrawnBefore[w.BU] = max(n.withdrawnBefore[w.BU], w.BeforeCycle)
 	}
 	n.toWrite = slices.DeleteFunc(n.toWrite, func(t PlacedToken) bool { return t.Cycle < n.withdrawnBefore[t.BU] })
-	k.Released, k.HeldUp, k.Abandoned, k.NextCycle = v.Released, v.HeldUp, v.Abandoned, v.FirstCycle+uint64(v.Len())
+	k.Released, k.HeldUp, k.Unbuilt, k.NextCycle = v.Released, v.HeldUp, v.Unbuilt, v.FirstCycle+uint64(v.Len())
 	n.log.Add(v.Batch, v.Released, v.HeldUp)
 	n.cuts.Add(v.Cuts, v.Released, v.HeldUp)
 	for _, t := range v.appendTokens(nil, func(mep uint64) bool { return mep >= n.first }) {
@@ -399,17 +405,20 @@ func (c *cluster) isComplete(n *clusterNode, slot int) bool {
 	return s.busy
 }
 
-// finish stores a MEP, and queues its outcome.
-func (c *cluster) finish(i, slot int) {
+// finish stores or drops a MEP, and queues its outcome.
+func (c *cluster) finish(i, slot int, outcome Outcome) {
 	n, s := c.nodes[i], &c.nodes[i].slots[slot]
-	if slices.Contains(c.disk[s.mep], s.attempt) {
-		c.t.Fatalf("attempt %d of MEP %d is built twice", s.attempt, s.mep)
+	if slices.Contains(c.ended[s.mep], s.attempt) {
+		c.t.Fatalf("attempt %d of MEP %d has two outcomes", s.attempt, s.mep)
 	}
-	c.disk[s.mep] = append(c.disk[s.mep], s.attempt)
-	f := Feedback{MEP: s.mep, Slot: uint32(slot), Events: 1, Attempt: s.attempt, Outcome: Built}
+	c.ended[s.mep] = append(c.ended[s.mep], s.attempt)
+	f := Feedback{MEP: s.mep, Slot: uint32(slot), Events: 1, Attempt: s.attempt, Outcome: outcome}
 	if c.cfg.Live {
 		f.Events = s.cut.Events
 		c.store(s.mep, s.cut)
+	}
+	if f.Attempt > c.last[f.MEP].Attempt {
+		c.last[f.MEP] = f
 	}
 	n.outcomes.Add(f)
 	n.entries++

@@ -33,11 +33,11 @@ type Notice struct {
 	State         State
 	Released      uint64 // every MEP below has its outcome, but those held up
 	HeldUp        []uint64
-	HeldUpChanges uint64 // how often HeldUp has changed since the beginning
-	CutsOver      bool   // no further cut will be made
-	EndKnown      bool   // with Config.Push: the run ends before EndMEP, and tokens from it on are void
-	EndMEP        uint64 // with EndKnown
-	Abandoned     uint64 // MEPs abandoned so far
+	HeldUpChanges uint64  // how often HeldUp has changed since the beginning
+	CutsOver      bool    // no further cut will be made
+	EndKnown      bool    // with Config.Push: the run ends before EndMEP, and tokens from it on are void
+	EndMEP        uint64  // with EndKnown
+	Unbuilt       Unbuilt // MEPs below Released with another outcome than Built
 	// Earlier are the tokens of earlier cycles whose MEPs have no outcome; in the snapshot of a readout unit only.
 	Earlier []PlacedToken
 	Valid   *ValidTokens // in the first notice to a builder unit from a successor only
@@ -77,7 +77,7 @@ func (c *Core) report(u Unit, what Incident, err error) {
 // is in flight that the others wait for. Otherwise it goes with the next notice.
 func (c *Core) publish(issued Batch, tags []Tag) {
 	a, n := c.alloc, c.mark
-	n.Tags, n.State, n.Released, n.Abandoned = tags, a.State(), a.released, a.counters.Abandoned
+	n.Tags, n.State, n.Released, n.Unbuilt = tags, a.State(), a.released, a.unbuilt
 	n.Absences, n.Withdrawals = a.absences[len(c.absenceNotices):], a.withdrawals[c.withdrawalsPublished:]
 	if n.HeldUpChanges != a.heldUp.changes {
 		n.HeldUp, n.HeldUpChanges = slices.Clone(a.heldUp.meps), a.heldUp.changes

@@ -68,7 +68,7 @@ func (c *Allocator) findEnd() {
 	}
 	end = max(min(end, c.endMEP), c.released)
 	for k := c.nextMEP; k > end; k-- { // a MEP that a lost unit had assigned may have its outcome
-		if c.recordOf(k-1).state == recordFinal {
+		if c.recordOf(k - 1).state.isFinal() {
 			end = k
 		}
 	}

@@ -15,6 +15,8 @@ type rebuild struct {
 	outcomes map[uint64]Feedback    // by MEP: the last outcome that its builder unit knows
 	builtBy  map[uint64]int         // by MEP: that builder unit
 	cycles   map[uint64]uint32      // by number of an open cycle: its index in openTokens
+
+	releasedKnown bool // a readout unit has told the watermark
 }
 
 func newRebuild(a *Allocator, recalls [2][]*Recall) *rebuild {
@@ -45,8 +47,9 @@ func (r *rebuild) collect() {
 		if known == nil {
 			continue
 		}
-		if known.Released > r.released || known.Released == r.released && known.NextCycle >= r.nextCycle {
-			r.released, r.heldUp.meps = known.Released, slices.Clone(known.HeldUp)
+		if known.Released > r.released || known.Released == r.released && r.isLater(known) {
+			r.released, r.heldUp.meps, r.unbuilt = known.Released, slices.Clone(known.HeldUp), known.Unbuilt
+			r.releasedKnown = true
 		}
 		r.nextCycle = max(r.nextCycle, known.NextCycle)
 		if len(known.Withdrawals) > len(r.withdrawals) {
@@ -84,6 +87,11 @@ func (r *rebuild) collect() {
 	for range r.withdrawals {
 		r.confirmedExclusions = append(r.confirmedExclusions, make([]bool, len(r.rus)))
 	}
+}
+
+// isLater tells that a readout unit with the same watermark was told later which MEPs are held up: they become fewer.
+func (r *rebuild) isLater(known *Recall) bool {
+	return !r.releasedKnown || len(known.HeldUp) < len(r.heldUp.meps)
 }
 
 // takeAbsences takes a longer list of absences: each list is a beginning of the same one.
@@ -184,7 +192,9 @@ func (r *rebuild) rebuildRecords() {
 		return rec
 	}
 	for _, mep := range heldUp {
-		if rec := record(mep); rec.state != recordFinal {
+		if rec := record(mep); rec.state.isFinal() {
+			r.unbuilt.add(rec.state, r.eventsOf(mep))
+		} else {
 			r.heldUp.add(mep, rec, r.eventsOf(mep))
 		}
 	}
@@ -203,13 +213,13 @@ func (r *rebuild) recordFrom(mep uint64) mepRecord {
 	f, built := r.outcomes[mep]
 	switch {
 	case built && f.Attempt >= t.Attempt && (!issued || r.builtBy[mep] == int(t.BU)):
-		rec.state = recordFinal
+		rec.state = stateOf(f.Outcome)
 	case !issued: // its token is known to nobody
 		rec.state = recordToReissue
 	case r.isVoid(t):
 		rec.state = recordToReissue
 		if int(t.Attempt) >= r.cfg.MaxAttempts && r.wasWithdrawn(t) {
-			rec.state = recordFinal // it was abandoned, and counts as such
+			rec.state = recordAbandoned
 		}
 	default:
 		rec.state, rec.cycle = recordInFlight, r.openCycle(t.Cycle)
@@ -252,7 +262,8 @@ func (r *rebuild) takeSlots(b *buState, used map[uint32]bool) {
 	}
 }
 
-// count sets the counters. What is known of no living unit, and is not in flight, was built: by units that are lost.
+// count sets the counters. What has no other outcome and is not in flight was built; what no living unit counts, by
+// units that are lost.
 func (r *rebuild) count() {
 	c := r.counters
 	c.Cycles, c.Issued = r.nextCycle, r.nextMEP-r.cfg.FirstMEP
@@ -260,8 +271,30 @@ func (r *rebuild) count() {
 	if r.shortMEP < r.nextMEP {
 		c.EventsIssued -= uint64(r.shortMEPLacks)
 	}
-	var all OutcomeTotals
-	lost := &BUCounters{}
+	unbuilt, unfinished, events := r.unbuilt, uint64(0), uint64(0)
+	for mep := r.released; mep < r.nextMEP; mep++ {
+		unbuilt.add(r.recordOf(mep).state, r.eventCount(mep))
+	}
+	r.forEachUnfinished(func(mep uint64, _ *mepRecord) {
+		unfinished++
+		events += r.eventCount(mep)
+	})
+	c.Discarded, c.Rejected, c.Abandoned = unbuilt.Discarded, unbuilt.Rejected, unbuilt.Abandoned
+	c.EventsDiscarded, c.EventsRejected = unbuilt.EventsDiscarded, unbuilt.EventsRejected
+	c.EventsAbandoned = unbuilt.EventsAbandoned
+	c.Built = c.Issued - unfinished - unbuilt.meps()
+	c.EventsBuilt = c.EventsIssued - events - unbuilt.events()
+	r.countLost()
+	for i, known := range r.recalls[Readout] {
+		if first, _ := r.rejoined(i); known != nil && first == 0 && known.NextCycle == r.nextCycle {
+			c.Reissued = known.TokenCount - min(known.TokenCount, c.Issued)
+		}
+	}
+}
+
+// countLost has a builder unit that is lost count what no living one does.
+func (r *rebuild) countLost() {
+	all, lost := BUCounters{}, &BUCounters{}
 	for j := range r.bus {
 		b := r.bus[j].counters
 		all.Discarded, all.Rejected = all.Discarded+b.Discarded, all.Rejected+b.Rejected
@@ -270,28 +303,11 @@ func (r *rebuild) count() {
 			lost = b
 		}
 	}
-	unfinished, events := uint64(0), uint64(0)
-	r.forEachUnfinished(func(mep uint64, _ *mepRecord) {
-		unfinished++
-		events += r.eventCount(mep)
-	})
-	for _, known := range r.recalls[Readout] {
-		if known != nil {
-			c.Abandoned = max(c.Abandoned, known.Abandoned)
-		}
-	}
-	packing := uint64(r.cfg.Packing)
-	c.Discarded, c.Rejected = all.Discarded, all.Rejected
-	c.Built = c.Issued - unfinished - c.Discarded - c.Rejected - c.Abandoned
-	c.EventsDiscarded, c.EventsRejected, c.EventsAbandoned = c.Discarded*packing, c.Rejected*packing, c.Abandoned*packing
-	c.EventsBuilt = c.EventsIssued - events - c.EventsDiscarded - c.EventsRejected - c.EventsAbandoned
+	c := r.counters
 	lost.Built += c.Built - min(c.Built, all.Built)
 	lost.EventsBuilt += c.EventsBuilt - min(c.EventsBuilt, all.EventsBuilt)
-	for i, known := range r.recalls[Readout] {
-		if first, _ := r.rejoined(i); known != nil && first == 0 && known.NextCycle == r.nextCycle {
-			c.Reissued = known.TokenCount - min(known.TokenCount, c.Issued)
-		}
-	}
+	lost.Discarded += c.Discarded - min(c.Discarded, all.Discarded)
+	lost.Rejected += c.Rejected - min(c.Rejected, all.Rejected)
 }
 
 // loseOthers excludes the units that took part and do not live.
@@ -372,7 +388,7 @@ func (r *rebuild) publish(c *Core) {
 	c.releasedPublished = a.released - uint64(len(a.heldUp.meps))
 	c.releasedSeen = c.releasedPublished
 	n := Notice{State: a.State(), Released: a.released, HeldUp: slices.Clone(a.heldUp.meps),
-		HeldUpChanges: a.heldUp.changes, Abandoned: a.counters.Abandoned,
+		HeldUpChanges: a.heldUp.changes, Unbuilt: a.unbuilt,
 		Batch: Batch{FirstCycle: a.nextCycle, PlacesPerCycle: a.placesPerCycle}}
 	if k := a.cutter; k != nil {
 		c.cutsPublished, n.CutsOver = k.nextMEP, k.cutsOver

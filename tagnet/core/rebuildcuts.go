@@ -71,7 +71,10 @@ func (r *rebuild) eventsOf(mep uint64) uint64 {
 	if r.cutter == nil {
 		return r.eventCount(mep)
 	}
-	return uint64(r.latest[mep].Events)
+	if t, issued := r.latest[mep]; issued {
+		return uint64(t.Events)
+	}
+	return uint64(r.outcomes[mep].Events)
 }
 
 // eventsBelow is how many events all MEPs below mep would have, if all were full, or have, where the data are live.

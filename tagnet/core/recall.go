@@ -31,7 +31,7 @@ type Recall struct {
 	NextCycle   uint64   // number of the first cycle that it was not told
 	Released    uint64   // as last told
 	HeldUp      []uint64 // as last told
-	Abandoned   uint64   // MEPs that the scheduler had abandoned, as last told
+	Unbuilt     Unbuilt  // as last told
 	TokenCount  uint64   // tokens that it was told in all
 	Tokens      []PlacedToken
 	Withdrawals []Withdrawal // all that it was told
@@ -70,6 +70,8 @@ func (r *Recall) Fits(view *Config) bool {
 	for _, w := range r.Withdrawals {
 		fits = fits && w.BeforeCycle <= r.NextCycle
 	}
+	released := max(r.Released, cfg.FirstMEP) - cfg.FirstMEP
+	fits = fits && r.Unbuilt.meps() <= released && r.Unbuilt.events() <= released*uint64(cfg.Packing)
 	return fits && r.fitsCuts(&cfg, below)
 }
 
@@ -125,7 +127,7 @@ func (o *OutcomeTotals) add(f Feedback, n uint64) {
 		o.Discarded += n
 	case Rejected:
 		o.Rejected += n
-	case Abandoned:
+	default: // builder units report no other
 	}
 }
 

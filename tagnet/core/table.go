@@ -53,6 +53,7 @@ type table struct {
 	records []mepRecord // of MEP k at k & recordMask, for k in [released, nextMEP)
 	reissue queue       // MEPs that wait to be issued again
 	heldUp  heldUpMEPs  // MEPs below released that have no outcome
+	unbuilt Unbuilt     // MEPs below released that have another outcome than Built
 
 	groups  groups
 	tagRing *tagRing // nil without a ring
@@ -81,8 +82,53 @@ const (
 	recordUnused recordState = iota
 	recordInFlight
 	recordToReissue
-	recordFinal
+	recordBuilt // this and all that follow: the MEP has its outcome
+	recordDiscarded
+	recordRejected
+	recordAbandoned
 )
+
+// isFinal tells that the MEP has its outcome.
+func (s recordState) isFinal() bool { return s >= recordBuilt }
+
+// stateOf is the state of a MEP with an outcome.
+func stateOf(o Outcome) recordState {
+	switch o {
+	case Built:
+		return recordBuilt
+	case Discarded:
+		return recordDiscarded
+	case Rejected:
+		return recordRejected
+	}
+	return recordAbandoned
+}
+
+// Unbuilt counts MEPs whose outcome is another than Built.
+type Unbuilt struct {
+	Discarded, EventsDiscarded, Rejected, EventsRejected, Abandoned, EventsAbandoned uint64
+}
+
+// add counts a MEP with an outcome.
+func (u *Unbuilt) add(s recordState, events uint64) {
+	switch s {
+	case recordDiscarded:
+		u.Discarded++
+		u.EventsDiscarded += events
+	case recordRejected:
+		u.Rejected++
+		u.EventsRejected += events
+	case recordAbandoned:
+		u.Abandoned++
+		u.EventsAbandoned += events
+	}
+}
+
+// meps is how many MEPs there are.
+func (u *Unbuilt) meps() uint64 { return u.Discarded + u.Rejected + u.Abandoned }
+
+// events is how many events these MEPs have.
+func (u *Unbuilt) events() uint64 { return u.EventsDiscarded + u.EventsRejected + u.EventsAbandoned }
 
 // noCycle stands in the record of a MEP that no cycle waits for.
 const noCycle = math.MaxUint32
@@ -139,7 +185,7 @@ func (h *heldUpMEPs) drop(i int) {
 // prune removes all MEPs that have their outcome.
 func (h *heldUpMEPs) prune() {
 	for i := len(h.meps) - 1; i >= 0; i-- {
-		if h.records[i].state == recordFinal {
+		if h.records[i].state.isFinal() {
 			h.drop(i)
 		}
 	}
@@ -154,7 +200,7 @@ func (t *table) recordOf(mep uint64) *mepRecord {
 	if i, ok := slices.BinarySearch(t.heldUp.meps, mep); ok {
 		return &t.heldUp.records[i]
 	}
-	return &mepRecord{state: recordFinal}
+	return &mepRecord{state: recordBuilt}
 }
 
 // forEachUnfinished calls f with every MEP that has no outcome, in order. f may record the outcome.
@@ -164,7 +210,7 @@ func (t *table) forEachUnfinished(f func(mep uint64, r *mepRecord)) {
 	}
 	t.heldUp.prune()
 	for k := t.released; k < t.nextMEP; k++ {
-		if r := &t.records[k&t.recordMask]; r.state != recordFinal {
+		if r := &t.records[k&t.recordMask]; !r.state.isFinal() {
 			f(k, r)
 		}
 	}
@@ -175,12 +221,13 @@ func (t *table) forEachUnfinished(f func(mep uint64, r *mepRecord)) {
 func (t *table) advanceReleased() {
 	for t.released < t.nextMEP {
 		r := &t.records[t.released&t.recordMask]
-		if r.state != recordFinal {
+		if !r.state.isFinal() {
 			if len(t.heldUp.meps)+int(t.nextMEP-t.released) <= t.maxBeyondReleased() {
 				return
 			}
 			t.heldUp.add(t.released, *r, t.eventCount(t.released))
 		}
+		t.unbuilt.add(r.state, t.eventCount(t.released))
 		r.state = recordUnused
 		t.released++
 	}
@@ -258,8 +305,11 @@ func (t *table) releaseFromCycle(r *mepRecord) {
 
 // recordOutcome writes the one outcome of a MEP into its record, and counts it for the builder unit that reported it.
 func (t *table) recordOutcome(mep uint64, r *mepRecord, o Outcome, b *BUCounters) {
-	r.state = recordFinal
+	r.state = stateOf(o)
 	c, events := t.counters, t.eventCount(mep)
+	if mep < t.released {
+		t.unbuilt.add(r.state, events)
+	}
 	switch o {
 	case Built:
 		c.Built++

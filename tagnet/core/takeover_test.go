@@ -39,31 +39,35 @@ func (c *cluster) bringBack(i int) {
 // isOver tells that every MEP has its outcome.
 func (c *cluster) isOver() bool { return !c.down && c.core.succession == nil && c.core.alloc.drained() }
 
-// verify holds that each MEP has one outcome, and is on a disk.
+// verify holds that each MEP has one outcome, and that the scheduler counts that of its last attempt.
 func (c *cluster) verify() {
 	r := c.core.alloc.Registers()
 	total, events := c.total, c.total
 	if c.cfg.Live {
 		total, events = c.verifyLive()
 	}
-	if n := r.GetCounters(); n.GetIssued() != total || n.GetBuilt() != total || n.GetEventsBuilt() != events ||
-		n.GetEventsIssued() != events {
-		c.t.Fatalf("%d MEPs of %d events, and the scheduler counts %v", total, events, n)
-	}
+	n, want := r.GetCounters(), Unbuilt{}
 	for mep := range total {
-		if len(c.disk[mep]) == 0 {
+		if len(c.ended[mep]) == 0 {
 			c.t.Fatalf("MEP %d was built by nobody", mep)
 		}
+		want.add(stateOf(c.last[mep].Outcome), uint64(c.last[mep].Events))
+	}
+	got := Unbuilt{n.GetDiscarded(), n.GetEventsDiscarded(), n.GetRejected(), n.GetEventsRejected(), n.GetAbandoned(),
+		n.GetEventsAbandoned()}
+	if n.GetIssued() != total || n.GetEventsIssued() != events || got != want ||
+		n.GetBuilt() != total-want.meps() || n.GetEventsBuilt() != events-want.events() {
+		c.t.Fatalf("%d MEPs of %d events, of which %+v were not built, and the scheduler counts %v", total, events, want, n)
 	}
 	var sum uint64
 	for j, b := range r.GetBus() {
-		sum += b.GetCounters().GetBuilt()
+		sum += b.GetCounters().GetBuilt() + b.GetCounters().GetDiscarded() + b.GetCounters().GetRejected()
 		if _, t := c.nodes[j].outcomes.Outcomes(); c.nodes[j].alive && b.GetCounters().GetBuilt() < t.Built {
 			c.t.Fatalf("bu%d built %d MEPs, and the scheduler counts %d", j, t.Built, b.GetCounters().GetBuilt())
 		}
 	}
 	if sum != total {
-		c.t.Fatalf("builder units built %d of %d MEPs", sum, total)
+		c.t.Fatalf("builder units have outcomes of %d of %d MEPs", sum, total)
 	}
 }
 
@@ -124,6 +128,7 @@ func simulateTakeovers(t *testing.T, seed uint64) (count struct{ takeovers, late
 		}
 	}
 	c := newCluster(t, nodes, cfg, 40+rng.Uint64N(80), rng.IntN(4) > 0)
+	c.drops = rng.IntN(3) == 0
 	for n := 0; !c.isOver(); n++ {
 		if n > 200_000 {
 			t.Fatalf("seed %d: nothing comes to an end: %s\n%+v", seed, c.key(), c.core.alloc.Registers())

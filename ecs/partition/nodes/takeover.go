@@ -32,13 +32,8 @@ func (r *scheduler) checkSuccession() error {
 	if err == nil {
 		err = view.CheckSuccessor()
 	}
-	roi, _ := r.cfg.RoIReadouts()
-	switch {
-	case err != nil:
-	case r.set.opts.TagnetNode == "":
+	if err == nil && r.set.opts.TagnetNode == "" {
 		err = errors.New("it is in the process of the control")
-	case r.cfg.MaxOutputBacklog() > 0 || len(roi) > 0:
-		err = errors.New("what a lost builder unit discarded or rejected is known to the scheduler only")
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNoSuccessor, err)
