@@ -62,6 +62,10 @@ func TestARunFromThePage(t *testing.T) {
 		[...document.querySelectorAll(".decisions .times-table tbody svg")].every(e => e.querySelector(".bar"))`)
 	b.wait("each builder unit has its filter",
 		`document.querySelectorAll(".decisions .filter-table tbody tr").length === 4`)
+	b.js(`document.querySelector(".registers summary").click()`)
+	b.wait("the scheduler's registers are shown", `document.querySelector(".registers td").textContent === "ready" &&
+		document.querySelectorAll(".registers svg .bar").length > 1`)
+	b.sees(".registers button", "Clear the marks")
 	b.sees(".tree", "n3")
 	b.sees(".events", "Running")
 

@@ -9,6 +9,7 @@
 //
 //	logic.js      pure functions without a browser: figures, words, histories (tested with node --test)
 //	decisions.js  pure functions for decisions and filters: sums, rates, times on one axis
+//	registers.js  pure functions for the scheduler's registers
 //	display.js    pure functions for drawing an event: windows, ticks, acceptance
 //	quality.js    pure functions for sources and events: cells of the heat map, conditions, raw banks, dumps
 //	dom.js        elements from data, as text only; lists that keep the focus

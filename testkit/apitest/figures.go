@@ -9,6 +9,7 @@ import (
 
 	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
 const (
@@ -275,6 +276,16 @@ func (f *Fake) addRunFigures(s *ecsv1.Snapshot) {
 		WaitingFor: "slots",
 		Counters:   map[string]uint64{"tokens": built / packing, "cycles": f.builtTicks},
 		Node:       "n0",
+		Mode:       "wait",
+		Queues: []*ecsv1.Queue{{Name: "ready", Depth: &tagnetv1.Depth{
+			Now:      f.tick % 5,
+			Max:      8,
+			Capacity: 8,
+			Crossed:  []uint64{9, 4, 2, 1},
+			Full:     1,
+			Usage:    15,
+		}}},
+		Groups: []*ecsv1.Group{{Nodes: f.Names(), Free: f.tick % 9, Slots: 8}},
 	}
 	for i, name := range f.Names() {
 		s.Scheduler.Slots = append(s.Scheduler.Slots, &ecsv1.SlotUse{

@@ -8,6 +8,7 @@ const files = { "./logic.js": "../web/js/logic.js", "../uplot/phases.js": "../..
 const address = (path) => "data:text/javascript," + encodeURIComponent(readFileSync(new URL(path, import.meta.url), "utf8").replace(/from "([^"]+)"/g, (_, from) => `from "${address(files[from])}"`));
 const load = (path) => import(address(path));
 const q = await load("../web/js/quality.js"), heat = await load("../web/js/heat.js"), dec = await load("../web/js/decisions.js"), shown = await load("../web/js/display.js");
+const reg = await load("../web/js/registers.js");
 const l = await load("../web/js/logic.js"), drawing = await load("../../../internal/uplot/phases.js");
 const plain = (s) => s.replaceAll("\u202f", " ");
 
@@ -338,4 +339,29 @@ test("efficiency counts each whole event once, and only where the truth is known
   t.add("1 3", { accepted: true, truth: { displaced: true } });
   t.add("1 3", { accepted: true, truth: { displaced: true } });
   assert.deepEqual(t.add("1 4", { accepted: false, truth: { displaced: false } }), { with: 1, withAccepted: 1, without: 1, withoutAccepted: 0 });
+});
+
+test("registers have marks, what was counted since the clear, and free slots of this run over time", () => {
+  const at = (run, i, free) => ({
+    run, at: `t${run} ${i}`, scheduler: {
+      counters: { skips: "7", cycles: "0", built: "9" }, refused: { term: "2" }, cleared: { user: "alice", counters: { built: "4" } },
+      queues: [{ name: "ready", depth: { now: "1", max: "8", capacity: "8", crossed: ["3", "2"], full: "1", usage: 15 } }, { name: "again" }],
+      groups: [{ nodes: ["n1", "n2"], free: String(free), slots: "4" }],
+    },
+  });
+  const s = at(3, 0, 4);
+  assert.deepEqual(reg.queues(s), [
+    { name: "ready", now: 1, most: 8, of: 8, crossed: [3, 2, 0, 0], full: 1, usage: "0xf", odd: true },
+    { name: "again", now: 0, most: 0, of: 0, crossed: [0, 0, 0, 0], full: 0, usage: "0x0", odd: false },
+  ]);
+  assert.deepEqual(reg.counted(s), [{ name: "built", all: 9, since: 5 }, { name: "sessions refused: term", all: 2, since: null }, { name: "skips", all: 7, since: 7 }]);
+  assert.deepEqual(reg.queues({}), []);
+  assert.deepEqual(reg.counted(null), []);
+  const free = new reg.Free(3);
+  free.add({ run: 3 }); // no scheduler yet
+  [4, 1, 2, 3].forEach((n, i) => free.add(at(3, i, n)));
+  free.add(at(3, 3, 0)); // the same snapshot
+  assert.deepEqual(free.rows(at(3, 3, 3)), [{ name: "n1 n2", free: 3, slots: 4, least: 1, shares: [0.25, 0.5, 0.75] }]);
+  free.add(at(4, 0, 2)); // another run
+  assert.deepEqual(free.rows(at(4, 0, 2))[0].shares, [0.5]);
 });

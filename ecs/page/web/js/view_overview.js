@@ -3,6 +3,7 @@ import { drawn, every, exact, holders, look, micros, num, severity, time, witnes
 import { attr, card, cell, chip, h, keyed, setChip, table, text } from "./dom.js";
 import { decisions } from "./view_decisions.js";
 import { curve, histogram, phases, traffic } from "./charts.js";
+import { registers } from "./view_registers.js";
 import { acts } from "./commands.js";
 import { store } from "./api.js";
 
@@ -119,14 +120,14 @@ function holding() {
 
 export function overview(root) {
   const curves = drawn.map((d) => [curve(d), d.words]);
-  const wrong = alarms(), parts = tree(), matrix = traffic(), timeline = phases(), held = holding(), latency = histogram(), judged = decisions(), news = events(12), more = h("a", { href: "#/log" }, "The whole log");
+  const wrong = alarms(), parts = tree(), matrix = traffic(), timeline = phases(), held = holding(), latency = histogram(), judged = decisions(), queued = registers(), news = events(12), more = h("a", { href: "#/log" }, "The whole log");
   root.append(h("h1", { class: "unseen", tabindex: "-1" }, "Overview"), wrong.root,
     h("div", { class: "grid" },
       h("div", { class: "curves" }, curves.map(([c]) => c.root)),
       h("div", { class: "side" }, card("Partition", null, parts.root)),
       h("section", { class: "card half" }, h("div", { class: "head" }, h("h2", {}, "Traffic")), matrix.root),
       h("section", { class: "card half" }, h("div", { class: "head" }, h("h2", {}, "Latency"), h("p", { class: "note" }, "from token to complete MEP")), latency.root),
-      judged.root,
+      judged.root, queued.root,
       h("section", { class: "card full" }, h("div", { class: "head" }, h("h2", {}, "Phases")), h("div", { class: "phaserow" }, timeline.root, held.root)),
       h("section", { class: "card full" }, h("div", { class: "head" }, h("h2", {}, "What happened"), more), news.root)));
   let asked = 0;
@@ -141,6 +142,7 @@ export function overview(root) {
     held.update(s.holders);
     latency.update(s.latency);
     judged.update(s);
+    queued.update(s);
   };
   const soon = () => asked || (asked = requestAnimationFrame(draw));
   const off = [store.on("snapshot", soon), store.on("status", parts.update), store.on("connection", parts.update), store.on("events", news.update), store.on("theme", () => {
