@@ -151,7 +151,8 @@ func (d *dice) addDisciplineSettings(s unitLayout, add func(string, any)) (p pol
 	case "push": // its readout units assign MEPs by number: no other rule goes with it
 		return p
 	case "pull":
-		if p.Succession = s.rus < 2 || !d.chance(30); !p.Succession {
+		p.Succession = true
+		if s.rus > 1 && d.chance(30) {
 			p.RoI = true
 			add("roi", "0:0.5")
 		}
@@ -160,7 +161,7 @@ func (d *dice) addDisciplineSettings(s unitLayout, add func(string, any)) (p pol
 		add("empty-place", d.pick("wait", "skip"))
 	}
 	if !p.RoI && d.chance(10) {
-		p.Overload, p.Succession = "discard", false
+		p.Overload = "discard"
 		add("overload", p.Overload)
 		add("slots", 8)
 		add("debug.look-ahead", 8)
