@@ -35,7 +35,7 @@ var budgets = map[string]int{
 	"ecs/journal":              230,
 	"ecs/page":                 120,
 	"ecs/partition":            4640,
-	"ecs/partition/fault":      1020,
+	"ecs/partition/fault":      1120,
 	"ecs/partition/merging":    120,
 	"ecs/partition/nodes":      5090,
 	"ecs/record":               910,

@@ -229,6 +229,9 @@ func (r faultRow) right() rightOutcome {
 		switch r.What {
 		case happenStop10, happenCut:
 			out.Standstill = boundSilence
+			if r.Who == roleHeads { // the control makes the successor when it is back
+				out.Standstill += r.What.duration()
+			}
 		default:
 			out.Standstill = boundScheduler
 		}

@@ -116,9 +116,7 @@ func (p *Partition) nodeStatus(name string, rank int, rep *nodev1.Report, nodeSe
 		c.State = "unknown"
 	}
 	newProcess, joined := p.cfg.Members.ByName()[name]
-	if joined && c.Facts["substitute"] != "" {
-		c.Facts["new_process"] = newProcess.Meta.GRPCAddr
-	}
+	noteNewProcess(c.Facts, newProcess.Meta.GRPCAddr)
 	if lost := nodeSet.Presence(name).Gone; lost != "" {
 		c.State, c.Included, c.InError = "lost", false, true
 		c.Cause = &ecsv1.Cause{Component: name, What: lost, Code: causeCodeNodeGone}
@@ -158,6 +156,13 @@ func (p *Partition) nodeStatus(name string, rank int, rep *nodev1.Report, nodeSe
 		unit("builder", role.BU, builder, c.Included && (run == nil || !slices.Contains(run.InactiveBuilders(), name)))
 	}
 	return c
+}
+
+// noteNewProcess adds the address of the process of a member for which another node substitutes; empty: there is none.
+func noteNewProcess(facts map[string]string, address string) {
+	if address != "" && facts["substitute"] != "" {
+		facts["new_process"] = address
+	}
 }
 
 // configureAdvice is the advice for a lost node whose process has joined the cluster again, when there is no run.

@@ -12,12 +12,14 @@ const pauseThreshold = 2 * time.Second
 type awakeClock struct {
 	lastTick    time.Time // the latest tick
 	pausedTotal time.Duration
+	resumedAt   time.Time // when the latest pause ended, awake time; zero: there was none
 }
 
 // tick returns the time less all pauses of the control up to now.
 func (a *awakeClock) tick(now time.Time) time.Time {
 	if gap := now.Sub(a.lastTick); !a.lastTick.IsZero() && gap >= pauseThreshold {
 		a.pausedTotal += gap
+		a.resumedAt = now.Add(-a.pausedTotal)
 	}
 	if now.After(a.lastTick) {
 		a.lastTick = now

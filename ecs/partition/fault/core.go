@@ -26,6 +26,7 @@ type Core struct {
 	lossObservations  []Observation // tolerated by a loss policy, each once
 	readmittedLosses  []Observation // losses of nodes that were readmitted
 	everDegraded      bool          // a unit was lost or excluded in the run
+	complaints        complaints    // while the control was blind lately
 }
 
 // node is what is known of one node.
@@ -74,6 +75,7 @@ const (
 	LoseLeaver     // Observe the departing node as DepartureLoss: the run goes on without all its units
 	DrainRun       // end the run in good order, and tell the departing node
 	NoteWithdrawal // the node has left in good order: publish it, have the scheduler lose its unit, and call NoteLeft
+	ObserveAgain   // Observe the same after MinHold, unless it is repeated anyway: it cannot be judged yet
 	DeclareMissing // Observe the departing node as lost: nothing has moved at it for DepartTimeout
 )
 
@@ -155,6 +157,7 @@ func (c *Core) SetView(view []Unit, scheduler string, readout, builder config.Lo
 // BeginRun has the loss policies apply from now on: every node was told to start.
 func (c *Core) BeginRun() {
 	c.inRun = true
+	c.complaints = complaints{}
 	for _, n := range c.nodes {
 		n.resumedAt = time.Time{} // before the run a silence means nothing
 	}
@@ -190,6 +193,13 @@ func (c *Core) Observe(x Observation) (Action, Fault) {
 		c.node(x.ReportedBy)
 	}
 	n.processEnded = n.processEnded || x.Kind.processEnded()
+	if c.inRun && !c.ignoresFaults && x.Kind == Disconnected {
+		counts, held := c.compare(x)
+		if held {
+			return ObserveAgain, x.Fault
+		}
+		x = counts
+	}
 	x, counts := c.admit(x)
 	if !counts {
 		return NoAction, x.Fault

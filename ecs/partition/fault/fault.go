@@ -83,6 +83,7 @@ type Observation struct {
 	Fault
 	Kind       Kind
 	ReportedBy string // the node that reports it; empty: the control or the scheduler
+	Scheduler  bool   // the scheduler reports it: its node has lost the session
 	LinkClosed bool   // the component closed the link on purpose, since it gave up itself
 }
 

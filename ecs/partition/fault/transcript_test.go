@@ -227,7 +227,7 @@ func (p *player) observe(line string, w []string) string {
 		x.Kind, x.Component, x.Subsystem, x.What = SilentToControl, w[1], SubsystemNodeService, cut(line, 2)
 	case w[0] == "scheduler":
 		x.Kind, x.Component, x.Subsystem, x.What = Disconnected, w[2], w[3], cut(line, 4)
-		x.Evidence = "seen by the scheduler"
+		x.Evidence, x.Scheduler = "seen by the scheduler", true
 	case w[0] == "control":
 		x.Kind, x.Component, x.Subsystem, x.What = SelfReported, "control", w[2], cut(line, 3)
 	case w[1] == "finds":

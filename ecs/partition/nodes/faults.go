@@ -76,6 +76,10 @@ func (f *faults) observeLocked(x fault.Observation) {
 				lose(broken)
 			}()
 		}
+	case fault.ObserveAgain:
+		if x.Scheduler { // reports repeat themselves
+			time.AfterFunc(fault.MinHold, func() { f.observe(x) })
+		}
 	case fault.NoAction:
 	}
 }

@@ -336,8 +336,7 @@ func (c *NodeSet) CloseConnections() {
 const takeOfflineTimeout = 5 * time.Second
 
 // takeOffline takes the node to Offline from any state: each state refuses the commands that it does not take. With
-// abandon the node drops the MEPs under way, otherwise it completes its output. A node that is gone is no error. A
-// scheduler there is ended: its run is over, or goes on with a successor.
+// abandon the node drops the MEPs under way, otherwise it completes its output. A node that is gone is no error.
 func (m *member) takeOffline(ctx context.Context, abandon bool) error {
 	var errs []error
 	for _, c := range []nodev1.Command{
@@ -352,11 +351,6 @@ func (m *member) takeOffline(ctx context.Context, abandon bool) error {
 				errs = append(errs, err)
 			}
 		}
-	}
-	var gone *tagnet.GoneError
-	anyRun := tagnet.Scope{Name: ControlName, Term: tagnet.Term{Number: m.term.GetNumber(), Holder: m.term.GetHolder()}}
-	if err := tagnet.EndScheduler(ctx, m.conn, anyRun); err != nil && !errors.As(err, &gone) {
-		errs = append(errs, fmt.Errorf("%s has a scheduler that cannot be ended: %w", m.name, err))
 	}
 	return errors.Join(errs...)
 }

@@ -102,7 +102,7 @@ func (r *scheduler) hostScheduler() (*member, error) {
 
 // observePeerError observes a unit that the scheduler reports as lost.
 func (r *scheduler) observePeerError(e *tagcore.UnitError) {
-	r.set.faults.observe(fault.Observation{Kind: fault.Disconnected, Fault: fault.Fault{
+	r.set.faults.observe(fault.Observation{Kind: fault.Disconnected, Scheduler: true, Fault: fault.Fault{
 		Component: e.Unit,
 		Subsystem: strings.ReplaceAll(e.Role.String(), " ", "_"),
 		What:      e.Error(),
