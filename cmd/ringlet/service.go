@@ -67,6 +67,9 @@ func (s *service) run(ctx context.Context, to streams, work func(context.Context
 	}
 	server.Handle(display.Path, api.Viewer, drawn)
 	if err := s.partition.Adopt(ctx); err != nil {
+		if ctx.Err() != nil { // told to end: a later control takes the partition up
+			err = nil
+		}
 		return errors.Join(err, server.Close())
 	}
 	end, err := s.monitored(server)

@@ -1,6 +1,8 @@
 package partition_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -151,6 +153,29 @@ func TestMemoryThatCannotBeRead(t *testing.T) {
 	}
 	h.awaitJoined(2)
 	h.mustCommand("load", "unload")
+}
+
+// A control that is told to end while it takes the partition up leaves the run to the next control.
+func TestControlEndsWhileItComesBack(t *testing.T) {
+	t.Parallel()
+	h := newFarm(t, 2, nil)
+	h.mustCommand("load", "configure", "start")
+	before := h.awaitBuilt(0)
+	h.stopControl()
+	h.startControl()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := h.Adopt(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("it was told to end, and says %v", err)
+	}
+	h.stopControl()
+	h.restartControl(2)
+	if h.state() != "Running" {
+		t.Fatalf("the next control finds it %s", h.state())
+	}
+	h.awaitBuilt(before)
+	h.mustCommand("stop")
+	good(t, h.closedRun(1), ecsv1.Verdict_VERDICT_GOOD, "stopped")
 }
 
 // The scheduler's node and the control are killed together: whichever comes back first, the run goes on.
