@@ -15,8 +15,8 @@ import (
 var wordLimits = map[string]int{
 	"README.md": 1400,
 	// 128,500 since a run outlives its processes (42): takeover, passing over, seats, push, registers, triggers.
-	// 128,650: runs of the soak that must go on.
-	"docs/":        128_650,
+	// 128,650: runs of the soak that must go on. 128,850: one table of what a run bears.
+	"docs/":        128_850,
 	"docs/tour.md": 2500,
 }
 
