@@ -349,6 +349,7 @@ func (c *RUClient) keep(m *tagnetv1.Notices, t *Tokens) (what string) {
 	k := &c.known
 	k.Absences, k.Withdrawals = append(k.Absences, t.Absences...), append(k.Withdrawals, t.Withdrawals...)
 	k.Released, k.HeldUp, k.Unbuilt = t.Released, t.HeldUp, decodeUnbuilt(m.GetUnbuilt())
+	k.Triggers = decodeTriggerTotals(m.GetTriggers())
 	c.tokens.AddEarlier(earlier)
 	c.tokens.Add(t.Batch, t.Released, t.HeldUp)
 	c.cuts.Add(t.Cuts, t.Released, t.HeldUp)

@@ -215,6 +215,7 @@ func (r *reader) forReadout(news []core.Notice) *tagnetv1.Notices {
 		Places:     uint32(end.PlacesPerCycle),
 		CutsOver:   end.CutsOver,
 		Unbuilt:    unbuiltMessage(&end.Unbuilt),
+		Triggers:   triggerTotalsMessage(end.Triggers),
 		CutsAt:     cutPositionMessage(news[0].CutsAt),
 	}
 	if len(news[0].Earlier) > 0 {

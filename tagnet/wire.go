@@ -164,6 +164,18 @@ func unbuiltMessage(u *core.Unbuilt) *tagnetv1.Unbuilt {
 	}
 }
 
+func decodeTriggerTotals(m *tagnetv1.TriggerTotals) core.TriggerTotals {
+	return core.TriggerTotals{Taken: m.GetTaken(), Refused: m.GetRefused(), Lost: m.GetLost()}
+}
+
+// triggerTotalsMessage is nil if there are none.
+func triggerTotalsMessage(t core.TriggerTotals) *tagnetv1.TriggerTotals {
+	if t == (core.TriggerTotals{}) {
+		return nil
+	}
+	return &tagnetv1.TriggerTotals{Taken: t.Taken, Refused: t.Refused, Lost: t.Lost}
+}
+
 // appendCuts appends cuts in their form on the wire.
 func appendCuts(words []uint64, cuts []core.Cut) []uint64 {
 	for _, c := range cuts {
@@ -245,6 +257,7 @@ func recallMessage(r *core.Recall) *tagnetv1.Recall {
 		Released:    r.Released,
 		HeldUp:      r.HeldUp,
 		Unbuilt:     unbuiltMessage(&r.Unbuilt),
+		Triggers:    triggerTotalsMessage(r.Triggers),
 		TokenCount:  r.TokenCount,
 		Tokens:      placedTokensMessage(r.Tokens),
 		Withdrawn:   appendWithdrawals(nil, r.Withdrawals),
@@ -276,6 +289,7 @@ func decodeRecall(m *tagnetv1.Recall, view *core.Config) (*core.Recall, bool) {
 		Released:   m.GetReleased(),
 		HeldUp:     m.GetHeldUp(),
 		Unbuilt:    decodeUnbuilt(m.GetUnbuilt()),
+		Triggers:   decodeTriggerTotals(m.GetTriggers()),
 		TokenCount: m.GetTokenCount(),
 		Entries:    m.GetEntries(),
 		Totals: core.OutcomeTotals{Built: m.GetBuilt(), EventsBuilt: m.GetEventsBuilt(), Discarded: m.GetDiscarded(),

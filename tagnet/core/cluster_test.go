@@ -145,6 +145,7 @@ func (c *cluster) attach(u Unit, recall *Recall) bool {
 func (c *cluster) admit(u Unit, a Answer) {
 	n := c.nodes[u.Index]
 	if u.Role == Readout {
+		c.checkTriggers(n)
 		n.attachedRU, n.fromScheduler = true, slices.Clone(a.Known)
 		c.repeatReport(n, u.Index)
 		return
@@ -259,6 +260,7 @@ func (c *cluster) steps() (all []clusterStep) {
 	if c.down {
 		add(c.beginSuccessor, "a successor begins")
 	}
+	c.addTrigger(add)
 	return all
 }
 
@@ -311,6 +313,7 @@ func (c *cluster) receive(i int) {
 	}
 	n.toWrite = slices.DeleteFunc(n.toWrite, func(t PlacedToken) bool { return t.Cycle < n.withdrawnBefore[t.BU] })
 	k.Released, k.HeldUp, k.Unbuilt, k.NextCycle = v.Released, v.HeldUp, v.Unbuilt, v.FirstCycle+uint64(v.Len())
+	k.Triggers = v.Triggers
 	n.log.Add(v.Batch, v.Released, v.HeldUp)
 	n.cuts.Add(v.Cuts, v.Released, v.HeldUp)
 	for _, t := range v.appendTokens(nil, func(mep uint64) bool { return mep >= n.first }) {

@@ -303,6 +303,10 @@ func (in Command) step(c *Core) (a Answer) {
 	case tagnetv1.ControlRequest_OPERATION_CLEAR_REGISTERS:
 		c.alloc.clearRegisters(in.User, c.unixNano(c.now))
 	case tagnetv1.ControlRequest_OPERATION_TRIGGER:
+		if c.succession != nil {
+			a.Err = c.alloc.refuse(NotNow, "scheduler", "the successor of a lost scheduler cannot take triggers yet")
+			break
+		}
 		a.Triggers, a.Err = c.alloc.triggerByHand(in.Count, in.Request)
 	default:
 		a.Err = &SessionError{Why: RefusedOperation, Got: in.Operation, Message: fmt.Sprintf("no operation %v", in.Operation)}

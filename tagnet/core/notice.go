@@ -33,8 +33,9 @@ type Notice struct {
 	State         State
 	Released      uint64 // every MEP below has its outcome, but those held up
 	HeldUp        []uint64
-	HeldUpChanges uint64  // how often HeldUp has changed since the beginning
-	CutsOver      bool    // no further cut will be made
+	HeldUpChanges uint64 // how often HeldUp has changed since the beginning
+	CutsOver      bool   // no further cut will be made
+	Triggers      TriggerTotals
 	EndKnown      bool    // with Config.Push: the run ends before EndMEP, and tokens from it on are void
 	EndMEP        uint64  // with EndKnown
 	Unbuilt       Unbuilt // MEPs below Released with another outcome than Built
@@ -86,9 +87,10 @@ func (c *Core) publish(issued Batch, tags []Tag) {
 		n.EndMEP = a.endMEP
 	}
 	cuts := c.newCuts(&n)
+	n.Triggers = a.triggerTotals()
 	idle, released := a.noCycleAwaited(), a.released-uint64(len(a.heldUp.meps))
 	if issued.Len() > 0 || len(n.Absences)+len(n.Withdrawals)+len(cuts) > 0 || n.State != c.mark.State ||
-		n.CutsOver != c.mark.CutsOver || n.EndKnown != c.mark.EndKnown || released-c.releasedPublished >= c.releaseStep ||
+		n.CutsOver != c.mark.CutsOver || n.Triggers.Taken != c.mark.Triggers.Taken || n.EndKnown != c.mark.EndKnown || released-c.releasedPublished >= c.releaseStep ||
 		idle && (!c.idle || released != c.releasedSeen) {
 		n.For |= ForReadouts
 		c.releasedPublished = released

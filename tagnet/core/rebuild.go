@@ -16,6 +16,7 @@ type rebuild struct {
 	builtBy  map[uint64]int         // by MEP: that builder unit
 	cycles   map[uint64]uint32      // by number of an open cycle: its index in openTokens
 
+	triggersKnown TriggerTotals
 	releasedKnown bool // a readout unit has told the watermark
 }
 
@@ -28,6 +29,7 @@ func (r *rebuild) rebuild() {
 	r.started, r.isSuccessor = true, true
 	r.collect()
 	r.rebuildCuts()
+	r.rebuildTriggers(r.triggersKnown)
 	r.rebuildUnits()
 	r.rebuildRecords()
 	r.count()
@@ -54,6 +56,9 @@ func (r *rebuild) collect() {
 		r.nextCycle = max(r.nextCycle, known.NextCycle)
 		if len(known.Withdrawals) > len(r.withdrawals) {
 			r.withdrawals = slices.Clone(known.Withdrawals)
+		}
+		if known.Triggers.Taken >= r.triggersKnown.Taken {
+			r.triggersKnown = known.Triggers
 		}
 		r.takeAbsences(known.Absences)
 		r.tokens = append(r.tokens, known.Tokens...)
@@ -388,7 +393,7 @@ func (r *rebuild) publish(c *Core) {
 	c.releasedPublished = a.released - uint64(len(a.heldUp.meps))
 	c.releasedSeen = c.releasedPublished
 	n := Notice{State: a.State(), Released: a.released, HeldUp: slices.Clone(a.heldUp.meps),
-		HeldUpChanges: a.heldUp.changes, Unbuilt: a.unbuilt,
+		HeldUpChanges: a.heldUp.changes, Unbuilt: a.unbuilt, Triggers: a.triggerTotals(),
 		Batch: Batch{FirstCycle: a.nextCycle, PlacesPerCycle: a.placesPerCycle}}
 	if k := a.cutter; k != nil {
 		c.cutsPublished, n.CutsOver = k.nextMEP, k.cutsOver

@@ -32,7 +32,8 @@ type Recall struct {
 	Released    uint64   // as last told
 	HeldUp      []uint64 // as last told
 	Unbuilt     Unbuilt  // as last told
-	TokenCount  uint64   // tokens that it was told in all
+	Triggers    TriggerTotals
+	TokenCount  uint64 // tokens that it was told in all
 	Tokens      []PlacedToken
 	Withdrawals []Withdrawal // all that it was told
 	Update      Update       // what it holds; a unit that rejoined counts events from its rejoin on
@@ -72,6 +73,9 @@ func (r *Recall) Fits(view *Config) bool {
 	}
 	released := max(r.Released, cfg.FirstMEP) - cfg.FirstMEP
 	fits = fits && r.Unbuilt.meps() <= released && r.Unbuilt.events() <= released*uint64(cfg.Packing)
+	if triggers := r.Triggers; triggers != (TriggerTotals{}) {
+		fits = fits && cfg.Trigger != "" && triggers.Taken <= below-cfg.FirstMEP+MaxTriggers
+	}
 	return fits && r.fitsCuts(&cfg, below)
 }
 
@@ -144,8 +148,6 @@ func (c *Config) CheckSuccessor() error {
 		return errors.New("tags that are under way cannot be counted again")
 	case c.Push:
 		return errors.New("credits are taken by number, which the scheduler alone compares with the MEPs that were read")
-	case c.Trigger != "":
-		return errors.New("how many events were triggered is known to the scheduler only")
 	}
 	return nil
 }
@@ -240,6 +242,10 @@ func (s *succession) succeed(c *Core) {
 	}
 	r := newRebuild(c.alloc, recalls)
 	r.rebuild()
+	early := c.alloc.triggers.early
+	c.alloc.counters.TriggersLost += early.Lost
+	c.alloc.trigger(early.Count)
+	c.alloc.triggers.early = Triggered{}
 	r.publish(c)
 	for _, u := range missing {
 		c.report(u, UnitMissing, nil)

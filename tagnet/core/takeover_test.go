@@ -59,6 +59,9 @@ func (c *cluster) verify() {
 		n.GetBuilt() != total-want.meps() || n.GetEventsBuilt() != events-want.events() {
 		c.t.Fatalf("%d MEPs of %d events, of which %+v were not built, and the scheduler counts %v", total, events, want, n)
 	}
+	if c.cfg.Trigger != "" && n.GetTriggers() < total { // there may be more, which came while nobody knew that number
+		c.t.Fatalf("%d events were triggered, and the scheduler counts %d", total, n.GetTriggers())
+	}
 	var sum uint64
 	for j, b := range r.GetBus() {
 		sum += b.GetCounters().GetBuilt() + b.GetCounters().GetDiscarded() + b.GetCounters().GetRejected()
@@ -68,6 +71,30 @@ func (c *cluster) verify() {
 	}
 	if sum != total {
 		c.t.Fatalf("builder units have outcomes of %d of %d MEPs", sum, total)
+	}
+}
+
+// addTrigger adds the trigger of an event.
+func (c *cluster) addTrigger(add func(do func(), format string, args ...any)) {
+	if c.down || c.cfg.Trigger == "" {
+		return
+	}
+	t := &c.core.alloc.triggers
+	taken := t.below + t.early.Count
+	if c.core.succession != nil {
+		for _, n := range c.nodes {
+			taken = max(taken, n.known.Triggers.Taken+t.early.Count)
+		}
+	}
+	if taken < c.total {
+		add(func() { c.core.Step(c.tick(), Triggered{Count: 1}); c.takeReady() }, "event %d is triggered", taken)
+	}
+}
+
+// checkTriggers holds that no trigger is lost of which a readout unit knows.
+func (c *cluster) checkTriggers(n *clusterNode) {
+	if taken := n.known.Triggers.Taken; c.core.alloc.triggers.below < taken {
+		c.t.Fatalf("a successor knows of %d triggers, and a readout unit was told of %d", c.core.alloc.triggers.below, taken)
 	}
 }
 
@@ -126,6 +153,9 @@ func simulateTakeovers(t *testing.T, seed uint64) (count struct{ takeovers, late
 		if rng.IntN(4) == 0 {
 			cfg.MaxEvents = 20 + rng.Uint64N(80)
 		}
+	}
+	if !cfg.Live && rng.IntN(4) == 0 {
+		cfg.Trigger = "hand"
 	}
 	c := newCluster(t, nodes, cfg, 40+rng.Uint64N(80), rng.IntN(4) > 0)
 	c.drops = rng.IntN(3) == 0

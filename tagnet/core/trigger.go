@@ -10,6 +10,33 @@ type triggers struct {
 
 	// the last trigger by hand: a repeated request changes nothing
 	lastRequest, lastTaken uint64
+	// that came before the state of a lost scheduler was rebuilt: they are taken then
+	early Triggered
+}
+
+// TriggerTotals are what a scheduler tells readout units of its triggers, for a successor. They are zero without a
+// trigger.
+type TriggerTotals struct {
+	Taken   uint64 // each lets one MEP be issued, from the first on
+	Refused uint64
+	Lost    uint64 // dropped by the kernel
+}
+
+// triggerTotals are the totals now.
+func (c *inputs) triggerTotals() (t TriggerTotals) {
+	if n := c.counters; c.cfg.Trigger != "" {
+		t = TriggerTotals{Taken: n.Triggers, Refused: n.TriggersRefused, Lost: n.TriggersLost}
+	}
+	return t
+}
+
+// rebuildTriggers sets what a lost scheduler had told of its triggers: those that have no MEP yet wait.
+func (c *inputs) rebuildTriggers(known TriggerTotals) {
+	if n := c.counters; c.cfg.Trigger != "" {
+		c.triggers.below = max(c.cfg.FirstMEP+known.Taken, c.nextMEP)
+		n.Triggers, n.TriggersRefused, n.TriggersLost = c.triggers.below-c.cfg.FirstMEP, known.Refused, known.Lost
+		c.noteTriggers()
+	}
 }
 
 func newTriggers(cfg *Config) triggers {
@@ -68,6 +95,10 @@ func (c *inputs) noteTriggers() {
 type Triggered struct{ Count, Lost uint64 }
 
 func (in Triggered) step(c *Core) Answer {
+	if early := &c.alloc.triggers.early; c.succession != nil {
+		early.Count, early.Lost = early.Count+in.Count, early.Lost+in.Lost
+		return Answer{}
+	}
 	c.alloc.counters.TriggersLost += in.Lost
 	return Answer{Triggers: c.alloc.trigger(in.Count)}
 }

@@ -64,6 +64,7 @@ func (u *units) handleLoss(x fault.Fault) {
 type Loss struct {
 	fault.Fault
 	TakenOverBy  string         // the node that has its scheduler now; empty: it had none
+	Trigger      string         // setting of the run; empty: it has none
 	MEPsReissued int            // MEPs of its builder unit that others build
 	Sources      string         // of its readout unit, for people; empty: it has none
 	Left         bool           // it was told to end
@@ -75,6 +76,10 @@ func (l Loss) String() string {
 	text := fmt.Sprintf("the run goes on without %s: %s.", l.Component, l.What)
 	if l.TakenOverBy != "" {
 		text += fmt.Sprintf(" %s has taken over its scheduler: no MEP is lost.", l.TakenOverBy)
+		if l.Trigger != "" {
+			text += fmt.Sprintf(" It takes the triggers now (%s); those on the way to the lost process are lost, and not counted.",
+				l.Trigger)
+		}
 	}
 	if l.MEPsReissued > 0 {
 		text += fmt.Sprintf(" Other builder units build %d MEPs of its builder unit.", l.MEPsReissued)
@@ -94,7 +99,7 @@ func (l Loss) String() string {
 
 // describeLoss says what a loss costs, once the scheduler knows of it.
 func (u *units) describeLoss(x fault.Fault, reissued int) Loss {
-	l := Loss{Fault: x, MEPsReissued: reissued, Left: u.run.Presence(x.Component).Departed}
+	l := Loss{Fault: x, MEPsReissued: reissued, Trigger: u.run.cfg.Trigger, Left: u.run.Presence(x.Component).Departed}
 	for _, known := range u.run.Losses() {
 		if known.Component == x.Component {
 			l.Advice = known.Advice

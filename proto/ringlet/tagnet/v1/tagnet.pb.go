@@ -292,7 +292,7 @@ func (x ControlRequest_Operation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ControlRequest_Operation.Descriptor instead.
 func (ControlRequest_Operation) EnumDescriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{13, 0}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{14, 0}
 }
 
 // Kind of unit.
@@ -345,7 +345,7 @@ func (x Incident_Role) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Incident_Role.Descriptor instead.
 func (Incident_Role) EnumDescriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{22, 0}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{23, 0}
 }
 
 // Kind of incident.
@@ -402,7 +402,7 @@ func (x Incident_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Incident_Kind.Descriptor instead.
 func (Incident_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{22, 1}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{23, 1}
 }
 
 // Scope says which run, view and session a message belongs to.
@@ -757,7 +757,9 @@ type Recall struct {
 	// Events in the MEPs before the first that it has a part in.
 	EventsBefore uint64 `protobuf:"varint,21,opt,name=events_before,json=eventsBefore,proto3" json:"events_before,omitempty"`
 	// As it was told with the watermark.
-	Unbuilt       *Unbuilt `protobuf:"bytes,22,opt,name=unbuilt,proto3" json:"unbuilt,omitempty"`
+	Unbuilt *Unbuilt `protobuf:"bytes,22,opt,name=unbuilt,proto3" json:"unbuilt,omitempty"`
+	// Triggers, as it was told.
+	Triggers      *TriggerTotals `protobuf:"bytes,23,opt,name=triggers,proto3" json:"triggers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -939,6 +941,77 @@ func (x *Recall) GetUnbuilt() *Unbuilt {
 	return nil
 }
 
+func (x *Recall) GetTriggers() *TriggerTotals {
+	if x != nil {
+		return x.Triggers
+	}
+	return nil
+}
+
+// TriggerTotals counts the triggers of a scheduler.
+type TriggerTotals struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Taken: each lets one MEP be issued, from the first of the run on.
+	Taken uint64 `protobuf:"varint,1,opt,name=taken,proto3" json:"taken,omitempty"`
+	// Refused.
+	Refused uint64 `protobuf:"varint,2,opt,name=refused,proto3" json:"refused,omitempty"`
+	// Dropped by the kernel.
+	Lost          uint64 `protobuf:"varint,3,opt,name=lost,proto3" json:"lost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TriggerTotals) Reset() {
+	*x = TriggerTotals{}
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TriggerTotals) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TriggerTotals) ProtoMessage() {}
+
+func (x *TriggerTotals) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TriggerTotals.ProtoReflect.Descriptor instead.
+func (*TriggerTotals) Descriptor() ([]byte, []int) {
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *TriggerTotals) GetTaken() uint64 {
+	if x != nil {
+		return x.Taken
+	}
+	return 0
+}
+
+func (x *TriggerTotals) GetRefused() uint64 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *TriggerTotals) GetLost() uint64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
 // Unbuilt counts MEPs below the watermark, but those held up, that were not built, and their events.
 type Unbuilt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -960,7 +1033,7 @@ type Unbuilt struct {
 
 func (x *Unbuilt) Reset() {
 	*x = Unbuilt{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -972,7 +1045,7 @@ func (x *Unbuilt) String() string {
 func (*Unbuilt) ProtoMessage() {}
 
 func (x *Unbuilt) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -985,7 +1058,7 @@ func (x *Unbuilt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unbuilt.ProtoReflect.Descriptor instead.
 func (*Unbuilt) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{4}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Unbuilt) GetDiscarded() uint64 {
@@ -1045,7 +1118,7 @@ type CutPosition struct {
 
 func (x *CutPosition) Reset() {
 	*x = CutPosition{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[5]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1057,7 +1130,7 @@ func (x *CutPosition) String() string {
 func (*CutPosition) ProtoMessage() {}
 
 func (x *CutPosition) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[5]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1070,7 +1143,7 @@ func (x *CutPosition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CutPosition.ProtoReflect.Descriptor instead.
 func (*CutPosition) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{5}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CutPosition) GetMep() uint64 {
@@ -1113,7 +1186,7 @@ type PlacedTokens struct {
 
 func (x *PlacedTokens) Reset() {
 	*x = PlacedTokens{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1125,7 +1198,7 @@ func (x *PlacedTokens) String() string {
 func (*PlacedTokens) ProtoMessage() {}
 
 func (x *PlacedTokens) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1138,7 +1211,7 @@ func (x *PlacedTokens) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacedTokens.ProtoReflect.Descriptor instead.
 func (*PlacedTokens) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{6}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PlacedTokens) GetMeps() []uint64 {
@@ -1195,7 +1268,7 @@ type Reach struct {
 
 func (x *Reach) Reset() {
 	*x = Reach{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1207,7 +1280,7 @@ func (x *Reach) String() string {
 func (*Reach) ProtoMessage() {}
 
 func (x *Reach) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1220,7 +1293,7 @@ func (x *Reach) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reach.ProtoReflect.Descriptor instead.
 func (*Reach) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{7}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Reach) GetFrom() uint64 {
@@ -1312,14 +1385,16 @@ type Notices struct {
 	// Where the data are live, to readout units: the place of the first of cuts, or of the next one.
 	CutsAt *CutPosition `protobuf:"bytes,21,opt,name=cuts_at,json=cutsAt,proto3" json:"cuts_at,omitempty"`
 	// To readout units: the MEPs that were not built. Absent: none.
-	Unbuilt       *Unbuilt `protobuf:"bytes,22,opt,name=unbuilt,proto3" json:"unbuilt,omitempty"`
+	Unbuilt *Unbuilt `protobuf:"bytes,22,opt,name=unbuilt,proto3" json:"unbuilt,omitempty"`
+	// To readout units, in a run with a trigger.
+	Triggers      *TriggerTotals `protobuf:"bytes,23,opt,name=triggers,proto3" json:"triggers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Notices) Reset() {
 	*x = Notices{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1331,7 +1406,7 @@ func (x *Notices) String() string {
 func (*Notices) ProtoMessage() {}
 
 func (x *Notices) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1344,7 +1419,7 @@ func (x *Notices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notices.ProtoReflect.Descriptor instead.
 func (*Notices) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{8}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Notices) GetFirstCycle() uint64 {
@@ -1487,6 +1562,13 @@ func (x *Notices) GetUnbuilt() *Unbuilt {
 	return nil
 }
 
+func (x *Notices) GetTriggers() *TriggerTotals {
+	if x != nil {
+		return x.Triggers
+	}
+	return nil
+}
+
 // HeldUp names MEPs below the released watermark that have no outcome yet, since a builder unit has stopped or is slow.
 type HeldUp struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1498,7 +1580,7 @@ type HeldUp struct {
 
 func (x *HeldUp) Reset() {
 	*x = HeldUp{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1510,7 +1592,7 @@ func (x *HeldUp) String() string {
 func (*HeldUp) ProtoMessage() {}
 
 func (x *HeldUp) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1523,7 +1605,7 @@ func (x *HeldUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldUp.ProtoReflect.Descriptor instead.
 func (*HeldUp) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{9}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *HeldUp) GetMeps() []uint64 {
@@ -1564,7 +1646,7 @@ type FeedbackBatch struct {
 
 func (x *FeedbackBatch) Reset() {
 	*x = FeedbackBatch{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1576,7 +1658,7 @@ func (x *FeedbackBatch) String() string {
 func (*FeedbackBatch) ProtoMessage() {}
 
 func (x *FeedbackBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1589,7 +1671,7 @@ func (x *FeedbackBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedbackBatch.ProtoReflect.Descriptor instead.
 func (*FeedbackBatch) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{10}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FeedbackBatch) GetScope() *Scope {
@@ -1673,7 +1755,7 @@ type RegistersRequest struct {
 
 func (x *RegistersRequest) Reset() {
 	*x = RegistersRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1685,7 +1767,7 @@ func (x *RegistersRequest) String() string {
 func (*RegistersRequest) ProtoMessage() {}
 
 func (x *RegistersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1698,7 +1780,7 @@ func (x *RegistersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistersRequest.ProtoReflect.Descriptor instead.
 func (*RegistersRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{11}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RegistersRequest) GetScope() *Scope {
@@ -1779,7 +1861,7 @@ type RegistersResponse struct {
 
 func (x *RegistersResponse) Reset() {
 	*x = RegistersResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1791,7 +1873,7 @@ func (x *RegistersResponse) String() string {
 func (*RegistersResponse) ProtoMessage() {}
 
 func (x *RegistersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1804,7 +1886,7 @@ func (x *RegistersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistersResponse.ProtoReflect.Descriptor instead.
 func (*RegistersResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{12}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RegistersResponse) GetRun() uint32 {
@@ -2042,7 +2124,7 @@ type ControlRequest struct {
 
 func (x *ControlRequest) Reset() {
 	*x = ControlRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2054,7 +2136,7 @@ func (x *ControlRequest) String() string {
 func (*ControlRequest) ProtoMessage() {}
 
 func (x *ControlRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2067,7 +2149,7 @@ func (x *ControlRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlRequest.ProtoReflect.Descriptor instead.
 func (*ControlRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{13}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ControlRequest) GetScope() *Scope {
@@ -2141,7 +2223,7 @@ type ControlResponse struct {
 
 func (x *ControlResponse) Reset() {
 	*x = ControlResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2153,7 +2235,7 @@ func (x *ControlResponse) String() string {
 func (*ControlResponse) ProtoMessage() {}
 
 func (x *ControlResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2166,7 +2248,7 @@ func (x *ControlResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlResponse.ProtoReflect.Descriptor instead.
 func (*ControlResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{14}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ControlResponse) GetState() State {
@@ -2245,7 +2327,7 @@ type BeginRequest struct {
 
 func (x *BeginRequest) Reset() {
 	*x = BeginRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2257,7 +2339,7 @@ func (x *BeginRequest) String() string {
 func (*BeginRequest) ProtoMessage() {}
 
 func (x *BeginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2270,7 +2352,7 @@ func (x *BeginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginRequest.ProtoReflect.Descriptor instead.
 func (*BeginRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{15}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *BeginRequest) GetScope() *Scope {
@@ -2446,7 +2528,7 @@ type Succession struct {
 
 func (x *Succession) Reset() {
 	*x = Succession{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2458,7 +2540,7 @@ func (x *Succession) String() string {
 func (*Succession) ProtoMessage() {}
 
 func (x *Succession) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2471,7 +2553,7 @@ func (x *Succession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Succession.ProtoReflect.Descriptor instead.
 func (*Succession) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{16}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Succession) GetRus() []string {
@@ -2522,7 +2604,7 @@ type BeginResponse struct {
 
 func (x *BeginResponse) Reset() {
 	*x = BeginResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2534,7 +2616,7 @@ func (x *BeginResponse) String() string {
 func (*BeginResponse) ProtoMessage() {}
 
 func (x *BeginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2547,7 +2629,7 @@ func (x *BeginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginResponse.ProtoReflect.Descriptor instead.
 func (*BeginResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{17}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *BeginResponse) GetState() State {
@@ -2575,7 +2657,7 @@ type EndRequest struct {
 
 func (x *EndRequest) Reset() {
 	*x = EndRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2587,7 +2669,7 @@ func (x *EndRequest) String() string {
 func (*EndRequest) ProtoMessage() {}
 
 func (x *EndRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2600,7 +2682,7 @@ func (x *EndRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRequest.ProtoReflect.Descriptor instead.
 func (*EndRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{18}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *EndRequest) GetScope() *Scope {
@@ -2621,7 +2703,7 @@ type EndResponse struct {
 
 func (x *EndResponse) Reset() {
 	*x = EndResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2633,7 +2715,7 @@ func (x *EndResponse) String() string {
 func (*EndResponse) ProtoMessage() {}
 
 func (x *EndResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2646,7 +2728,7 @@ func (x *EndResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndResponse.ProtoReflect.Descriptor instead.
 func (*EndResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{19}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *EndResponse) GetEnded() bool {
@@ -2669,7 +2751,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[20]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2681,7 +2763,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[20]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2694,7 +2776,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{20}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FollowRequest) GetScope() *Scope {
@@ -2729,7 +2811,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[21]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2741,7 +2823,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[21]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2754,7 +2836,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{21}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Notice) GetNumber() uint64 {
@@ -2802,7 +2884,7 @@ type Incident struct {
 
 func (x *Incident) Reset() {
 	*x = Incident{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[22]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2814,7 +2896,7 @@ func (x *Incident) String() string {
 func (*Incident) ProtoMessage() {}
 
 func (x *Incident) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[22]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2827,7 +2909,7 @@ func (x *Incident) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Incident.ProtoReflect.Descriptor instead.
 func (*Incident) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{22}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Incident) GetRole() Incident_Role {
@@ -2877,7 +2959,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[23]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2889,7 +2971,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[23]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2902,7 +2984,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{23}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Rules) GetNext() string {
@@ -2951,7 +3033,7 @@ type UnitSet struct {
 
 func (x *UnitSet) Reset() {
 	*x = UnitSet{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[24]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2963,7 +3045,7 @@ func (x *UnitSet) String() string {
 func (*UnitSet) ProtoMessage() {}
 
 func (x *UnitSet) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[24]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2976,7 +3058,7 @@ func (x *UnitSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnitSet.ProtoReflect.Descriptor instead.
 func (*UnitSet) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{24}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *UnitSet) GetUnits() []uint32 {
@@ -3016,7 +3098,7 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x04stop\x18\v \x01(\x06H\x00R\x04stop\x88\x01\x01\x121\n" +
 	"\x06recall\x18\f \x01(\v2\x19.ringlet.tagnet.v1.RecallR\x06recall\x12\x18\n" +
 	"\acleared\x18\r \x01(\x04R\aclearedB\a\n" +
-	"\x05_stopJ\x04\b\b\x10\t\"\xa4\x05\n" +
+	"\x05_stopJ\x04\b\b\x10\t\"\xe2\x05\n" +
 	"\x06Recall\x12\x16\n" +
 	"\x06absent\x18\x01 \x03(\x06R\x06absent\x12\x1d\n" +
 	"\n" +
@@ -3041,7 +3123,12 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\bnext_cut\x18\x13 \x01(\v2\x1e.ringlet.tagnet.v1.CutPositionR\anextCut\x12\x1b\n" +
 	"\tcuts_over\x18\x14 \x01(\bR\bcutsOver\x12#\n" +
 	"\revents_before\x18\x15 \x01(\x04R\feventsBefore\x124\n" +
-	"\aunbuilt\x18\x16 \x01(\v2\x1a.ringlet.tagnet.v1.UnbuiltR\aunbuiltJ\x04\b\x05\x10\x06\"\xe0\x01\n" +
+	"\aunbuilt\x18\x16 \x01(\v2\x1a.ringlet.tagnet.v1.UnbuiltR\aunbuilt\x12<\n" +
+	"\btriggers\x18\x17 \x01(\v2 .ringlet.tagnet.v1.TriggerTotalsR\btriggersJ\x04\b\x05\x10\x06\"S\n" +
+	"\rTriggerTotals\x12\x14\n" +
+	"\x05taken\x18\x01 \x01(\x04R\x05taken\x12\x18\n" +
+	"\arefused\x18\x02 \x01(\x04R\arefused\x12\x12\n" +
+	"\x04lost\x18\x03 \x01(\x04R\x04lost\"\xe0\x01\n" +
 	"\aUnbuilt\x12\x1c\n" +
 	"\tdiscarded\x18\x01 \x01(\x04R\tdiscarded\x12)\n" +
 	"\x10events_discarded\x18\x02 \x01(\x04R\x0feventsDiscarded\x12\x1a\n" +
@@ -3064,7 +3151,7 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x02to\x18\x02 \x01(\x06R\x02to\x12\x14\n" +
 	"\x05flush\x18\x03 \x01(\x06R\x05flush\x12\x18\n" +
 	"\aoverdue\x18\x04 \x01(\x06R\aoverdue\x12\x12\n" +
-	"\x04over\x18\x05 \x01(\bR\x04over\"\xb1\x05\n" +
+	"\x04over\x18\x05 \x01(\bR\x04over\"\xef\x05\n" +
 	"\aNotices\x12\x1f\n" +
 	"\vfirst_cycle\x18\x01 \x01(\x06R\n" +
 	"firstCycle\x12\x1a\n" +
@@ -3086,7 +3173,8 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\aearlier\x18\x13 \x01(\v2\x1f.ringlet.tagnet.v1.PlacedTokensR\aearlier\x125\n" +
 	"\x05valid\x18\x14 \x01(\v2\x1f.ringlet.tagnet.v1.PlacedTokensR\x05valid\x127\n" +
 	"\acuts_at\x18\x15 \x01(\v2\x1e.ringlet.tagnet.v1.CutPositionR\x06cutsAt\x124\n" +
-	"\aunbuilt\x18\x16 \x01(\v2\x1a.ringlet.tagnet.v1.UnbuiltR\aunbuiltB\x06\n" +
+	"\aunbuilt\x18\x16 \x01(\v2\x1a.ringlet.tagnet.v1.UnbuiltR\aunbuilt\x12<\n" +
+	"\btriggers\x18\x17 \x01(\v2 .ringlet.tagnet.v1.TriggerTotalsR\btriggersB\x06\n" +
 	"\x04_endJ\x04\b\n" +
 	"\x10\vJ\x04\b\x12\x10\x13\"\x1c\n" +
 	"\x06HeldUp\x12\x12\n" +
@@ -3293,7 +3381,7 @@ func file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_tagnet_v1_tagnet_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_ringlet_tagnet_v1_tagnet_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_ringlet_tagnet_v1_tagnet_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_ringlet_tagnet_v1_tagnet_proto_goTypes = []any{
 	(State)(0),                    // 0: ringlet.tagnet.v1.State
 	(Policy)(0),                   // 1: ringlet.tagnet.v1.Policy
@@ -3305,106 +3393,109 @@ var file_ringlet_tagnet_v1_tagnet_proto_goTypes = []any{
 	(*Position)(nil),              // 7: ringlet.tagnet.v1.Position
 	(*RUUpdate)(nil),              // 8: ringlet.tagnet.v1.RUUpdate
 	(*Recall)(nil),                // 9: ringlet.tagnet.v1.Recall
-	(*Unbuilt)(nil),               // 10: ringlet.tagnet.v1.Unbuilt
-	(*CutPosition)(nil),           // 11: ringlet.tagnet.v1.CutPosition
-	(*PlacedTokens)(nil),          // 12: ringlet.tagnet.v1.PlacedTokens
-	(*Reach)(nil),                 // 13: ringlet.tagnet.v1.Reach
-	(*Notices)(nil),               // 14: ringlet.tagnet.v1.Notices
-	(*HeldUp)(nil),                // 15: ringlet.tagnet.v1.HeldUp
-	(*FeedbackBatch)(nil),         // 16: ringlet.tagnet.v1.FeedbackBatch
-	(*RegistersRequest)(nil),      // 17: ringlet.tagnet.v1.RegistersRequest
-	(*RegistersResponse)(nil),     // 18: ringlet.tagnet.v1.RegistersResponse
-	(*ControlRequest)(nil),        // 19: ringlet.tagnet.v1.ControlRequest
-	(*ControlResponse)(nil),       // 20: ringlet.tagnet.v1.ControlResponse
-	(*BeginRequest)(nil),          // 21: ringlet.tagnet.v1.BeginRequest
-	(*Succession)(nil),            // 22: ringlet.tagnet.v1.Succession
-	(*BeginResponse)(nil),         // 23: ringlet.tagnet.v1.BeginResponse
-	(*EndRequest)(nil),            // 24: ringlet.tagnet.v1.EndRequest
-	(*EndResponse)(nil),           // 25: ringlet.tagnet.v1.EndResponse
-	(*FollowRequest)(nil),         // 26: ringlet.tagnet.v1.FollowRequest
-	(*Notice)(nil),                // 27: ringlet.tagnet.v1.Notice
-	(*Incident)(nil),              // 28: ringlet.tagnet.v1.Incident
-	(*Rules)(nil),                 // 29: ringlet.tagnet.v1.Rules
-	(*UnitSet)(nil),               // 30: ringlet.tagnet.v1.UnitSet
-	nil,                           // 31: ringlet.tagnet.v1.RegistersResponse.RefusedEntry
-	nil,                           // 32: ringlet.tagnet.v1.Succession.SubstitutesEntry
-	(*RURegister)(nil),            // 33: ringlet.tagnet.v1.RURegister
-	(*BURegister)(nil),            // 34: ringlet.tagnet.v1.BURegister
-	(*GroupRegister)(nil),         // 35: ringlet.tagnet.v1.GroupRegister
-	(*Counters)(nil),              // 36: ringlet.tagnet.v1.Counters
-	(*Depth)(nil),                 // 37: ringlet.tagnet.v1.Depth
-	(*Cleared)(nil),               // 38: ringlet.tagnet.v1.Cleared
+	(*TriggerTotals)(nil),         // 10: ringlet.tagnet.v1.TriggerTotals
+	(*Unbuilt)(nil),               // 11: ringlet.tagnet.v1.Unbuilt
+	(*CutPosition)(nil),           // 12: ringlet.tagnet.v1.CutPosition
+	(*PlacedTokens)(nil),          // 13: ringlet.tagnet.v1.PlacedTokens
+	(*Reach)(nil),                 // 14: ringlet.tagnet.v1.Reach
+	(*Notices)(nil),               // 15: ringlet.tagnet.v1.Notices
+	(*HeldUp)(nil),                // 16: ringlet.tagnet.v1.HeldUp
+	(*FeedbackBatch)(nil),         // 17: ringlet.tagnet.v1.FeedbackBatch
+	(*RegistersRequest)(nil),      // 18: ringlet.tagnet.v1.RegistersRequest
+	(*RegistersResponse)(nil),     // 19: ringlet.tagnet.v1.RegistersResponse
+	(*ControlRequest)(nil),        // 20: ringlet.tagnet.v1.ControlRequest
+	(*ControlResponse)(nil),       // 21: ringlet.tagnet.v1.ControlResponse
+	(*BeginRequest)(nil),          // 22: ringlet.tagnet.v1.BeginRequest
+	(*Succession)(nil),            // 23: ringlet.tagnet.v1.Succession
+	(*BeginResponse)(nil),         // 24: ringlet.tagnet.v1.BeginResponse
+	(*EndRequest)(nil),            // 25: ringlet.tagnet.v1.EndRequest
+	(*EndResponse)(nil),           // 26: ringlet.tagnet.v1.EndResponse
+	(*FollowRequest)(nil),         // 27: ringlet.tagnet.v1.FollowRequest
+	(*Notice)(nil),                // 28: ringlet.tagnet.v1.Notice
+	(*Incident)(nil),              // 29: ringlet.tagnet.v1.Incident
+	(*Rules)(nil),                 // 30: ringlet.tagnet.v1.Rules
+	(*UnitSet)(nil),               // 31: ringlet.tagnet.v1.UnitSet
+	nil,                           // 32: ringlet.tagnet.v1.RegistersResponse.RefusedEntry
+	nil,                           // 33: ringlet.tagnet.v1.Succession.SubstitutesEntry
+	(*RURegister)(nil),            // 34: ringlet.tagnet.v1.RURegister
+	(*BURegister)(nil),            // 35: ringlet.tagnet.v1.BURegister
+	(*GroupRegister)(nil),         // 36: ringlet.tagnet.v1.GroupRegister
+	(*Counters)(nil),              // 37: ringlet.tagnet.v1.Counters
+	(*Depth)(nil),                 // 38: ringlet.tagnet.v1.Depth
+	(*Cleared)(nil),               // 39: ringlet.tagnet.v1.Cleared
 }
 var file_ringlet_tagnet_v1_tagnet_proto_depIdxs = []int32{
 	6,  // 0: ringlet.tagnet.v1.RUUpdate.scope:type_name -> ringlet.tagnet.v1.Scope
 	7,  // 1: ringlet.tagnet.v1.RUUpdate.had:type_name -> ringlet.tagnet.v1.Position
-	13, // 2: ringlet.tagnet.v1.RUUpdate.reach:type_name -> ringlet.tagnet.v1.Reach
+	14, // 2: ringlet.tagnet.v1.RUUpdate.reach:type_name -> ringlet.tagnet.v1.Reach
 	9,  // 3: ringlet.tagnet.v1.RUUpdate.recall:type_name -> ringlet.tagnet.v1.Recall
-	12, // 4: ringlet.tagnet.v1.Recall.tokens:type_name -> ringlet.tagnet.v1.PlacedTokens
-	11, // 5: ringlet.tagnet.v1.Recall.next_cut:type_name -> ringlet.tagnet.v1.CutPosition
-	10, // 6: ringlet.tagnet.v1.Recall.unbuilt:type_name -> ringlet.tagnet.v1.Unbuilt
-	0,  // 7: ringlet.tagnet.v1.Notices.state:type_name -> ringlet.tagnet.v1.State
-	15, // 8: ringlet.tagnet.v1.Notices.held_up:type_name -> ringlet.tagnet.v1.HeldUp
-	12, // 9: ringlet.tagnet.v1.Notices.earlier:type_name -> ringlet.tagnet.v1.PlacedTokens
-	12, // 10: ringlet.tagnet.v1.Notices.valid:type_name -> ringlet.tagnet.v1.PlacedTokens
-	11, // 11: ringlet.tagnet.v1.Notices.cuts_at:type_name -> ringlet.tagnet.v1.CutPosition
-	10, // 12: ringlet.tagnet.v1.Notices.unbuilt:type_name -> ringlet.tagnet.v1.Unbuilt
-	6,  // 13: ringlet.tagnet.v1.FeedbackBatch.scope:type_name -> ringlet.tagnet.v1.Scope
-	7,  // 14: ringlet.tagnet.v1.FeedbackBatch.had:type_name -> ringlet.tagnet.v1.Position
-	9,  // 15: ringlet.tagnet.v1.FeedbackBatch.recall:type_name -> ringlet.tagnet.v1.Recall
-	6,  // 16: ringlet.tagnet.v1.RegistersRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	0,  // 17: ringlet.tagnet.v1.RegistersResponse.state:type_name -> ringlet.tagnet.v1.State
-	1,  // 18: ringlet.tagnet.v1.RegistersResponse.policy:type_name -> ringlet.tagnet.v1.Policy
-	33, // 19: ringlet.tagnet.v1.RegistersResponse.rus:type_name -> ringlet.tagnet.v1.RURegister
-	34, // 20: ringlet.tagnet.v1.RegistersResponse.bus:type_name -> ringlet.tagnet.v1.BURegister
-	35, // 21: ringlet.tagnet.v1.RegistersResponse.groups:type_name -> ringlet.tagnet.v1.GroupRegister
-	29, // 22: ringlet.tagnet.v1.RegistersResponse.rules:type_name -> ringlet.tagnet.v1.Rules
-	36, // 23: ringlet.tagnet.v1.RegistersResponse.counters:type_name -> ringlet.tagnet.v1.Counters
-	31, // 24: ringlet.tagnet.v1.RegistersResponse.refused:type_name -> ringlet.tagnet.v1.RegistersResponse.RefusedEntry
-	37, // 25: ringlet.tagnet.v1.RegistersResponse.ready:type_name -> ringlet.tagnet.v1.Depth
-	37, // 26: ringlet.tagnet.v1.RegistersResponse.cycles:type_name -> ringlet.tagnet.v1.Depth
-	37, // 27: ringlet.tagnet.v1.RegistersResponse.window:type_name -> ringlet.tagnet.v1.Depth
-	37, // 28: ringlet.tagnet.v1.RegistersResponse.again:type_name -> ringlet.tagnet.v1.Depth
-	37, // 29: ringlet.tagnet.v1.RegistersResponse.tags:type_name -> ringlet.tagnet.v1.Depth
-	38, // 30: ringlet.tagnet.v1.RegistersResponse.cleared:type_name -> ringlet.tagnet.v1.Cleared
-	37, // 31: ringlet.tagnet.v1.RegistersResponse.triggers:type_name -> ringlet.tagnet.v1.Depth
-	6,  // 32: ringlet.tagnet.v1.ControlRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	3,  // 33: ringlet.tagnet.v1.ControlRequest.operation:type_name -> ringlet.tagnet.v1.ControlRequest.Operation
-	0,  // 34: ringlet.tagnet.v1.ControlResponse.state:type_name -> ringlet.tagnet.v1.State
-	6,  // 35: ringlet.tagnet.v1.BeginRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	1,  // 36: ringlet.tagnet.v1.BeginRequest.policy:type_name -> ringlet.tagnet.v1.Policy
-	29, // 37: ringlet.tagnet.v1.BeginRequest.rules:type_name -> ringlet.tagnet.v1.Rules
-	22, // 38: ringlet.tagnet.v1.BeginRequest.succession:type_name -> ringlet.tagnet.v1.Succession
-	32, // 39: ringlet.tagnet.v1.Succession.substitutes:type_name -> ringlet.tagnet.v1.Succession.SubstitutesEntry
-	0,  // 40: ringlet.tagnet.v1.BeginResponse.state:type_name -> ringlet.tagnet.v1.State
-	6,  // 41: ringlet.tagnet.v1.EndRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	6,  // 42: ringlet.tagnet.v1.FollowRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	0,  // 43: ringlet.tagnet.v1.Notice.state:type_name -> ringlet.tagnet.v1.State
-	28, // 44: ringlet.tagnet.v1.Notice.incident:type_name -> ringlet.tagnet.v1.Incident
-	4,  // 45: ringlet.tagnet.v1.Incident.role:type_name -> ringlet.tagnet.v1.Incident.Role
-	5,  // 46: ringlet.tagnet.v1.Incident.kind:type_name -> ringlet.tagnet.v1.Incident.Kind
-	1,  // 47: ringlet.tagnet.v1.Rules.busy_group:type_name -> ringlet.tagnet.v1.Policy
-	30, // 48: ringlet.tagnet.v1.Rules.groups:type_name -> ringlet.tagnet.v1.UnitSet
-	30, // 49: ringlet.tagnet.v1.Rules.partitions:type_name -> ringlet.tagnet.v1.UnitSet
-	8,  // 50: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
-	16, // 51: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
-	17, // 52: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
-	19, // 53: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
-	21, // 54: ringlet.tagnet.v1.TagNet.Begin:input_type -> ringlet.tagnet.v1.BeginRequest
-	24, // 55: ringlet.tagnet.v1.TagNet.End:input_type -> ringlet.tagnet.v1.EndRequest
-	26, // 56: ringlet.tagnet.v1.TagNet.Follow:input_type -> ringlet.tagnet.v1.FollowRequest
-	14, // 57: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.Notices
-	14, // 58: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.Notices
-	18, // 59: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
-	20, // 60: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
-	23, // 61: ringlet.tagnet.v1.TagNet.Begin:output_type -> ringlet.tagnet.v1.BeginResponse
-	25, // 62: ringlet.tagnet.v1.TagNet.End:output_type -> ringlet.tagnet.v1.EndResponse
-	27, // 63: ringlet.tagnet.v1.TagNet.Follow:output_type -> ringlet.tagnet.v1.Notice
-	57, // [57:64] is the sub-list for method output_type
-	50, // [50:57] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	13, // 4: ringlet.tagnet.v1.Recall.tokens:type_name -> ringlet.tagnet.v1.PlacedTokens
+	12, // 5: ringlet.tagnet.v1.Recall.next_cut:type_name -> ringlet.tagnet.v1.CutPosition
+	11, // 6: ringlet.tagnet.v1.Recall.unbuilt:type_name -> ringlet.tagnet.v1.Unbuilt
+	10, // 7: ringlet.tagnet.v1.Recall.triggers:type_name -> ringlet.tagnet.v1.TriggerTotals
+	0,  // 8: ringlet.tagnet.v1.Notices.state:type_name -> ringlet.tagnet.v1.State
+	16, // 9: ringlet.tagnet.v1.Notices.held_up:type_name -> ringlet.tagnet.v1.HeldUp
+	13, // 10: ringlet.tagnet.v1.Notices.earlier:type_name -> ringlet.tagnet.v1.PlacedTokens
+	13, // 11: ringlet.tagnet.v1.Notices.valid:type_name -> ringlet.tagnet.v1.PlacedTokens
+	12, // 12: ringlet.tagnet.v1.Notices.cuts_at:type_name -> ringlet.tagnet.v1.CutPosition
+	11, // 13: ringlet.tagnet.v1.Notices.unbuilt:type_name -> ringlet.tagnet.v1.Unbuilt
+	10, // 14: ringlet.tagnet.v1.Notices.triggers:type_name -> ringlet.tagnet.v1.TriggerTotals
+	6,  // 15: ringlet.tagnet.v1.FeedbackBatch.scope:type_name -> ringlet.tagnet.v1.Scope
+	7,  // 16: ringlet.tagnet.v1.FeedbackBatch.had:type_name -> ringlet.tagnet.v1.Position
+	9,  // 17: ringlet.tagnet.v1.FeedbackBatch.recall:type_name -> ringlet.tagnet.v1.Recall
+	6,  // 18: ringlet.tagnet.v1.RegistersRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	0,  // 19: ringlet.tagnet.v1.RegistersResponse.state:type_name -> ringlet.tagnet.v1.State
+	1,  // 20: ringlet.tagnet.v1.RegistersResponse.policy:type_name -> ringlet.tagnet.v1.Policy
+	34, // 21: ringlet.tagnet.v1.RegistersResponse.rus:type_name -> ringlet.tagnet.v1.RURegister
+	35, // 22: ringlet.tagnet.v1.RegistersResponse.bus:type_name -> ringlet.tagnet.v1.BURegister
+	36, // 23: ringlet.tagnet.v1.RegistersResponse.groups:type_name -> ringlet.tagnet.v1.GroupRegister
+	30, // 24: ringlet.tagnet.v1.RegistersResponse.rules:type_name -> ringlet.tagnet.v1.Rules
+	37, // 25: ringlet.tagnet.v1.RegistersResponse.counters:type_name -> ringlet.tagnet.v1.Counters
+	32, // 26: ringlet.tagnet.v1.RegistersResponse.refused:type_name -> ringlet.tagnet.v1.RegistersResponse.RefusedEntry
+	38, // 27: ringlet.tagnet.v1.RegistersResponse.ready:type_name -> ringlet.tagnet.v1.Depth
+	38, // 28: ringlet.tagnet.v1.RegistersResponse.cycles:type_name -> ringlet.tagnet.v1.Depth
+	38, // 29: ringlet.tagnet.v1.RegistersResponse.window:type_name -> ringlet.tagnet.v1.Depth
+	38, // 30: ringlet.tagnet.v1.RegistersResponse.again:type_name -> ringlet.tagnet.v1.Depth
+	38, // 31: ringlet.tagnet.v1.RegistersResponse.tags:type_name -> ringlet.tagnet.v1.Depth
+	39, // 32: ringlet.tagnet.v1.RegistersResponse.cleared:type_name -> ringlet.tagnet.v1.Cleared
+	38, // 33: ringlet.tagnet.v1.RegistersResponse.triggers:type_name -> ringlet.tagnet.v1.Depth
+	6,  // 34: ringlet.tagnet.v1.ControlRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	3,  // 35: ringlet.tagnet.v1.ControlRequest.operation:type_name -> ringlet.tagnet.v1.ControlRequest.Operation
+	0,  // 36: ringlet.tagnet.v1.ControlResponse.state:type_name -> ringlet.tagnet.v1.State
+	6,  // 37: ringlet.tagnet.v1.BeginRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	1,  // 38: ringlet.tagnet.v1.BeginRequest.policy:type_name -> ringlet.tagnet.v1.Policy
+	30, // 39: ringlet.tagnet.v1.BeginRequest.rules:type_name -> ringlet.tagnet.v1.Rules
+	23, // 40: ringlet.tagnet.v1.BeginRequest.succession:type_name -> ringlet.tagnet.v1.Succession
+	33, // 41: ringlet.tagnet.v1.Succession.substitutes:type_name -> ringlet.tagnet.v1.Succession.SubstitutesEntry
+	0,  // 42: ringlet.tagnet.v1.BeginResponse.state:type_name -> ringlet.tagnet.v1.State
+	6,  // 43: ringlet.tagnet.v1.EndRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	6,  // 44: ringlet.tagnet.v1.FollowRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	0,  // 45: ringlet.tagnet.v1.Notice.state:type_name -> ringlet.tagnet.v1.State
+	29, // 46: ringlet.tagnet.v1.Notice.incident:type_name -> ringlet.tagnet.v1.Incident
+	4,  // 47: ringlet.tagnet.v1.Incident.role:type_name -> ringlet.tagnet.v1.Incident.Role
+	5,  // 48: ringlet.tagnet.v1.Incident.kind:type_name -> ringlet.tagnet.v1.Incident.Kind
+	1,  // 49: ringlet.tagnet.v1.Rules.busy_group:type_name -> ringlet.tagnet.v1.Policy
+	31, // 50: ringlet.tagnet.v1.Rules.groups:type_name -> ringlet.tagnet.v1.UnitSet
+	31, // 51: ringlet.tagnet.v1.Rules.partitions:type_name -> ringlet.tagnet.v1.UnitSet
+	8,  // 52: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
+	17, // 53: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
+	18, // 54: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
+	20, // 55: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
+	22, // 56: ringlet.tagnet.v1.TagNet.Begin:input_type -> ringlet.tagnet.v1.BeginRequest
+	25, // 57: ringlet.tagnet.v1.TagNet.End:input_type -> ringlet.tagnet.v1.EndRequest
+	27, // 58: ringlet.tagnet.v1.TagNet.Follow:input_type -> ringlet.tagnet.v1.FollowRequest
+	15, // 59: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.Notices
+	15, // 60: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.Notices
+	19, // 61: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
+	21, // 62: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
+	24, // 63: ringlet.tagnet.v1.TagNet.Begin:output_type -> ringlet.tagnet.v1.BeginResponse
+	26, // 64: ringlet.tagnet.v1.TagNet.End:output_type -> ringlet.tagnet.v1.EndResponse
+	28, // 65: ringlet.tagnet.v1.TagNet.Follow:output_type -> ringlet.tagnet.v1.Notice
+	59, // [59:66] is the sub-list for method output_type
+	52, // [52:59] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_tagnet_v1_tagnet_proto_init() }
@@ -3414,15 +3505,15 @@ func file_ringlet_tagnet_v1_tagnet_proto_init() {
 	}
 	file_ringlet_tagnet_v1_registers_proto_init()
 	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[2].OneofWrappers = []any{}
-	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8].OneofWrappers = []any{}
-	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13].OneofWrappers = []any{}
+	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9].OneofWrappers = []any{}
+	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_tagnet_v1_tagnet_proto_rawDesc), len(file_ringlet_tagnet_v1_tagnet_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
