@@ -345,7 +345,8 @@ static inline int ringlet_st__socket(ringlet_stream *s, int family, const struct
     return connect(s->fd, to, size) == 0 || errno == EINPROGRESS ? 0 : -1;
 }
 
-/* Begins to connect to one address of the host; each attempt takes the next one. */
+/* Begins to connect to one address of a host; each attempt takes the next host of the list, and when all were tried, the
+ * next address of each. */
 static inline void ringlet_st__connect(ringlet_stream *s) {
     int done = -1;
     s->until = ringlet_st__now() + 5000;
@@ -364,7 +365,18 @@ static inline void ringlet_st__connect(ringlet_stream *s) {
         done = ringlet_st__socket(s, AF_UNIX, (const struct sockaddr *)&to, sizeof to);
     } else {
         char host[256];
-        const char *begin = s->address + 4, *colon = strrchr(begin, ':');
+        char one[256];
+        const char *begin = s->address + 4, *next = begin;
+        int hosts = 1, host_turn;
+        while ((next = strchr(next, ',')) != NULL)
+            hosts++, next++;
+        for (host_turn = s->turn % hosts; host_turn > 0; host_turn--)
+            begin = strchr(begin, ',') + 1;
+        size_t size = strcspn(begin, ","); /* open has checked that it fits */
+        memcpy(one, begin, size);
+        one[size] = 0;
+        const char *colon = strrchr(one, ':');
+        begin = one;
         size_t n = (size_t)(colon - begin);
         if (n >= 2 && begin[0] == '[' && begin[n - 1] == ']')
             begin++, n -= 2;
@@ -375,6 +387,7 @@ static inline void ringlet_st__connect(ringlet_stream *s) {
         want.ai_socktype = SOCK_STREAM;
         int wrong = getaddrinfo(n == 0 ? NULL : host, colon + 1, &want, &found);
         if (wrong != 0) {
+            s->turn++;
             ringlet_st__fail(s, 0, "%s: the address is not found: %s", s->address, gai_strerror(wrong));
             ringlet_st__lost(s);
             return;
@@ -383,7 +396,7 @@ static inline void ringlet_st__connect(ringlet_stream *s) {
         for (struct addrinfo *a = found; a != NULL && of < 64; a = a->ai_next)
             of++;
         struct addrinfo *at = found;
-        for (which = s->turn++ % of; which > 0; which--)
+        for (which = s->turn++ / hosts % of; which > 0; which--)
             at = at->ai_next;
         done = ringlet_st__socket(s, at->ai_family, at->ai_addr, at->ai_addrlen);
         int saved = errno;
@@ -651,13 +664,21 @@ static inline int ringlet_st__queue(ringlet_stream *s, uint64_t event, const voi
 }
 
 static inline int ringlet_st__address(const char *address) {
-    size_t n = strlen(address);
-    const char *colon = strrchr(address, ':');
+    size_t n = strlen(address), size;
     if (n >= 256)
         return 0;
     if (strncmp(address, "unix:", 5) == 0)
         return n > 5 && n - 5 < sizeof ((struct sockaddr_un *)0)->sun_path;
-    return strncmp(address, "tcp:", 4) == 0 && colon > address + 3 && colon[1] != 0;
+    if (strncmp(address, "tcp:", 4) != 0)
+        return 0;
+    for (address += 4;; address += size + 1) { /* host:port, perhaps several with commas between them */
+        size = strcspn(address, ",");
+        const char *colon = (const char *)memrchr(address, ':', size);
+        if (colon == NULL || colon + 1 == address + size)
+            return 0;
+        if (address[size] == 0)
+            return 1;
+    }
 }
 
 /* ---- the stream ---- */

@@ -56,7 +56,8 @@ func (s *Stream) open(ctx context.Context) (conn, error) {
 		return openPipes()
 	}
 	d := net.Dialer{Timeout: 5 * time.Second}
-	c, err := d.DialContext(ctx, s.network, s.address)
+	list := addressList(s.network, s.address)
+	c, err := d.DialContext(ctx, s.network, list[s.turn%len(list)])
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -54,6 +55,7 @@ type StreamSettings struct {
 type Stream struct {
 	// immutable after Dial
 	network, address string
+	turn             int // which of the addresses is next; of the goroutine that connects
 	settings         StreamSettings
 	secret           []byte        // nil: none
 	aloneTimeout     time.Duration // of Close
@@ -104,11 +106,13 @@ func (e *StreamError) Error() string {
 var errGone = errors.New("the readout unit that runs this program is gone")
 
 // Dial connects to a readout unit, tcp:host:port or unix:path. It tries again until the readout unit accepts, or ctx is
-// done. A permanent refusal is a *StreamError. The address exec: is for a program that a readout unit runs: the stream
+// done; of a list, tcp:host1:port,host2:port, it takes the next address each time, since a readout unit may move to
+// another host. A permanent refusal is a *StreamError. The address exec: is for a program that a readout unit runs: the stream
 // takes its standard output and input, and ends when the readout unit does.
 func Dial(ctx context.Context, address string, settings StreamSettings) (*Stream, error) {
 	network, at, _ := strings.Cut(address, ":")
-	if address != "exec:" && (network != "tcp" && network != "unix" || at == "") {
+	if address != "exec:" && network != "tcp" && network != "unix" || address != "exec:" &&
+		slices.Contains(addressList(network, at), "") {
 		return nil, fmt.Errorf("a stream cannot go to %q: give tcp:host:port, unix:path, or exec: alone", address)
 	}
 	if len(settings.Name) > 64 || !utf8.ValidString(settings.Name) {
@@ -145,6 +149,14 @@ func Dial(ctx context.Context, address string, settings StreamSettings) (*Stream
 	s.stop = stop
 	go s.run(life, c)
 	return s, nil
+}
+
+// addressList are the addresses that a stream tries in turn. A path of a socket may have commas.
+func addressList(network, address string) []string {
+	if network == "unix" {
+		return []string{address}
+	}
+	return strings.Split(address, ",")
 }
 
 // Next is the event number after the last event that Ringlet had when the stream was last connected. A front-end that
@@ -278,6 +290,7 @@ func (s *Stream) connect(ctx context.Context) (conn, error) {
 			return nil, errors.Join(ctx.Err(), why)
 		}
 		why = err
+		s.turn++
 		var refused *StreamError
 		if errors.As(err, &refused) && refused.Code != 5 || s.network == "exec" {
 			return nil, err

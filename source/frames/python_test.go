@@ -16,6 +16,7 @@ import (
 	"ringlet/testkit/interpreted"
 	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"
+	"ringlet/testkit/ports"
 )
 
 // python is a command that runs a script of testdata with the clients of this repository.
@@ -140,5 +141,20 @@ func BenchmarkPython(b *testing.B) {
 			}
 			b.Logf("%s", out)
 		})
+	}
+}
+
+// TestPythonTakesTheNextAddress: of a list, where nobody listens at the first.
+func TestPythonTakesTheNextAddress(t *testing.T) {
+	f := openTCP(t)
+	cmd := python(t, "frontend.py", fmt.Sprintf("tcp:127.0.0.1:%d,%s", ports.Reserve(t), f.Addr()), "3000", "0")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	must.OK(t, cmd.Start())
+	collect(t, f, 0, 3000)
+	ended(t, f)
+	f.SetSafeBelow(3000)
+	if err := patiently.Exit(t, cmd); err != nil {
+		t.Errorf("%v: %s", err, &out)
 	}
 }

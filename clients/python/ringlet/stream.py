@@ -69,7 +69,8 @@ class GivenUp(Exception):
 class Stream:
     """A stream of fragments. One thread calls send and close; any may read next, acked and given_up.
 
-    address  tcp:host:port, unix:path, or exec: for a program that a readout unit runs
+    address  tcp:host:port, unix:path, or exec: for a program that a readout unit runs; of tcp:host1:port,host2:port
+             each attempt takes the next, since a readout unit may move to another host
     source   id of the source, None: the input's
     type     type of the fragments' banks, None: 51 (TestDet)
     run      number of the run, 0: any
@@ -82,6 +83,7 @@ class Stream:
 
     def __init__(self, address, source=None, type=None, run=0, name="", keep=64 << 20, timeout=None, secret=None):
         self._address = address
+        self._turn = 0  # which address of a list is next
         self._secret = _read_secret(address, secret)
         label = name.encode()[:64].decode(errors="ignore").encode()  # whole characters
         options = _OPTION.pack(1, len(label)) + label if label else b""
@@ -385,7 +387,7 @@ class Stream:
         while not self._closed:
             conn = None
             try:
-                conn = _open(self._address)
+                conn = _open(self._address, self._turn)
                 answer = self._greet(conn)
                 if answer[0] != _ACCEPTED:
                     raise ConnectionError("the first answer has the code %d" % answer[0])
@@ -403,6 +405,7 @@ class Stream:
                 if self._address == "exec:":
                     raise
                 why = error
+            self._turn += 1
             if until is not None and time.monotonic() + pause > until:
                 raise TimeoutError("no stream to %s: %s" % (self._address, why))
             time.sleep(pause)
@@ -494,12 +497,13 @@ def _answer(conn):
     return code, a, b, c, d, sentence
 
 
-def _open(address):
+def _open(address, turn):
     kind, _, at = address.partition(":")
     if kind == "exec":
         return _Pipes()
     if kind == "tcp":
-        host, _, port = at.rpartition(":")
+        several = at.split(",")
+        host, _, port = several[turn % len(several)].rpartition(":")
         return _Socket(socket.create_connection((host.strip("[]"), int(port)), timeout=5))
     if kind == "unix":
         s = socket.socket(socket.AF_UNIX)
