@@ -77,7 +77,7 @@ func allReported(nodes map[string]*node, first, now time.Time) bool {
 	return age >= MinHold
 }
 
-// compare decides on an observation that a node has lost another one. If the control was blind lately, it is held, or it
+// compare decides on an observation that a node has lost another one. If the control was blind lately, it is held, or
 // counts, perhaps against the node that reports it.
 func (c *Core) compare(x Observation) (counts Observation, held bool) {
 	by, now := x.ReportedBy, c.clock.now()

@@ -26,23 +26,13 @@ type units struct {
 	takeover sync.Mutex // held while a loss is handled: one that comes while the scheduler is lost waits for the successor
 }
 
-// handleLoss takes a lost node's units out of the schedule. If the scheduler fails to do so, that is a fault which ends
-// the run.
+// handleLoss takes a lost node's units out of the schedule, and tells of the loss. If the scheduler fails to do so, that
+// is a fault which ends the run.
 func (u *units) handleLoss(x fault.Fault) {
 	if u.run.SchedulerNode() == x.Component {
 		u.run.current().Close() // nobody waits for its answer any more
 	}
-	u.takeover.Lock()
-	defer u.takeover.Unlock()
-	by, err := u.takeOver()
-	var reissued int
-	if err == nil {
-		reissued, err = u.run.excludeLost(x.Component)
-	}
-	if again, failed := u.takeOver(); err != nil && failed == nil && again != "" { // the scheduler was lost meanwhile
-		by = again
-		reissued, err = u.run.excludeLost(x.Component)
-	}
+	by, reissued, err := u.goOnWithout(x.Component)
 	if err != nil {
 		u.run.faults.observe(fault.Observation{Kind: fault.ReportedByPeer, Fault: fault.Fault{
 			Component: x.Component,
@@ -52,12 +42,44 @@ func (u *units) handleLoss(x fault.Fault) {
 		}})
 		return
 	}
-	loss := u.describeLoss(x, reissued)
+	loss := u.describeLoss(u.closestFault(x), reissued)
 	loss.TakenOverBy = by
 	u.run.log.Warn(loss.String())
 	if u.run.opts.OnLost != nil {
 		u.run.opts.OnLost(loss)
 	}
+}
+
+// goOnWithout has the scheduler, or its successor, take out the units of a node. by is the node that has taken the
+// scheduler over; empty: it was not lost.
+func (u *units) goOnWithout(node string) (by string, reissued int, err error) {
+	u.takeover.Lock()
+	defer u.takeover.Unlock()
+	if by, err = u.takeOver(); err == nil {
+		reissued, err = u.run.excludeLost(node)
+	}
+	if again, failed := u.takeOver(); err != nil && failed == nil && again != "" { // the scheduler was lost meanwhile
+		by = again
+		reissued, err = u.run.excludeLost(node)
+	}
+	return by, reissued, err
+}
+
+// selfReportTimeout is how long the control waits for a lost node to say why, when others have lost their links to it: a
+// node that gives up closes its links and reports at once.
+const selfReportTimeout = 300 * time.Millisecond
+
+// closestFault is what is known of a loss when the node has had time to report its own fault, if others missed it first.
+func (u *units) closestFault(x fault.Fault) fault.Fault {
+	for began := time.Now(); x.Subsystem == fault.SubsystemTransport && time.Since(began) < selfReportTimeout; {
+		for _, known := range u.run.Losses() {
+			if known.Component == x.Component && known.Subsystem != x.Subsystem {
+				return known
+			}
+		}
+		time.Sleep(linkPollInterval)
+	}
+	return x
 }
 
 // A Loss is the loss of a node that the run goes on without, and what it costs.
