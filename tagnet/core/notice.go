@@ -90,7 +90,8 @@ func (c *Core) publish(issued Batch, tags []Tag) {
 	n.Triggers = a.triggerTotals()
 	idle, released := a.noCycleAwaited(), a.released-uint64(len(a.heldUp.meps))
 	if issued.Len() > 0 || len(n.Absences)+len(n.Withdrawals)+len(cuts) > 0 || n.State != c.mark.State ||
-		n.CutsOver != c.mark.CutsOver || n.Triggers.Taken != c.mark.Triggers.Taken || n.EndKnown != c.mark.EndKnown || released-c.releasedPublished >= c.releaseStep ||
+		n.CutsOver != c.mark.CutsOver || n.Triggers.Taken != c.mark.Triggers.Taken ||
+		n.EndKnown != c.mark.EndKnown || released-c.releasedPublished >= c.releaseStep ||
 		idle && (!c.idle || released != c.releasedSeen) {
 		n.For |= ForReadouts
 		c.releasedPublished = released

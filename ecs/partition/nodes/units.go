@@ -99,7 +99,7 @@ func (l Loss) String() string {
 	if l.TakenOverBy != "" {
 		text += fmt.Sprintf(" %s has taken over its scheduler: no MEP is lost.", l.TakenOverBy)
 		if l.Trigger != "" {
-			text += fmt.Sprintf(" It takes the triggers now (%s); those on the way to the lost process are lost, and not counted.",
+			text += fmt.Sprintf(" It takes the triggers now (%s); those on the way to the lost process are lost, uncounted.",
 				l.Trigger)
 		}
 	}
