@@ -223,7 +223,8 @@ func TestVacatedUntilTheUnitIsBack(t *testing.T) {
 }
 
 // TestVacatedForTheDecisionUnit holds that a node with the decision unit alone lets a lost node link again: it deals
-// with none of its units, and the scheduler tells it nothing of them. A builder unit waits until it has finished with them.
+// with none of its units, and the scheduler tells it nothing of them. A builder unit waits until it has finished with
+// them.
 func TestVacatedForTheDecisionUnit(t *testing.T) {
 	members := []*nodev1.Member{
 		{Name: "n0", Rank: 0, Readout: true}, {Name: "n1", Rank: 1}, {Name: "n2", Rank: 2, Builder: true},

@@ -107,8 +107,8 @@ var errGone = errors.New("the readout unit that runs this program is gone")
 
 // Dial connects to a readout unit, tcp:host:port or unix:path. It tries again until the readout unit accepts, or ctx is
 // done; of a list, tcp:host1:port,host2:port, it takes the next address each time, since a readout unit may move to
-// another host. A permanent refusal is a *StreamError. The address exec: is for a program that a readout unit runs: the stream
-// takes its standard output and input, and ends when the readout unit does.
+// another host. A permanent refusal is a *StreamError. The address exec: is for a program that a readout unit runs: the
+// stream takes its standard output and input, and ends when the readout unit does.
 func Dial(ctx context.Context, address string, settings StreamSettings) (*Stream, error) {
 	network, at, _ := strings.Cut(address, ":")
 	if address != "exec:" && network != "tcp" && network != "unix" || address != "exec:" &&

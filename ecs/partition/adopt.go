@@ -23,8 +23,9 @@ import (
 
 // Adopt takes up what an earlier control left. A run that goes on continues under this control, a run that was
 // beginning is ended with its cause, and nodes at rest keep their state. If the saved state cannot be read, or the run
-// not be taken up, Adopt publishes why and the partition begins Offline; the error is one of the store. If ctx ends, Adopt
-// returns its error, and leaves nodes, state and records to the next control: what was not heard by then says nothing.
+// not be taken up, Adopt publishes why and the partition begins Offline; the error is one of the store. If ctx ends,
+// Adopt returns its error, and leaves nodes, state and records to the next control: what was not heard by then says
+// nothing.
 // Call it once, after New.
 func (p *Partition) Adopt(ctx context.Context) error {
 	text, err := p.cfg.Store.Recall(savedStateKey)

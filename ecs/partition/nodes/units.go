@@ -26,8 +26,8 @@ type units struct {
 	takeover sync.Mutex // held while a loss is handled: one that comes while the scheduler is lost waits for the successor
 }
 
-// handleLoss takes a lost node's units out of the schedule, and tells of the loss. If the scheduler fails to do so, that
-// is a fault which ends the run.
+// handleLoss takes a lost node's units out of the schedule, and tells of the loss. If the scheduler fails to do so,
+// that is a fault which ends the run.
 func (u *units) handleLoss(x fault.Fault) {
 	if u.run.SchedulerNode() == x.Component {
 		u.run.current().Close() // nobody waits for its answer any more
@@ -65,11 +65,12 @@ func (u *units) goOnWithout(node string) (by string, reissued int, err error) {
 	return by, reissued, err
 }
 
-// selfReportTimeout is how long the control waits for a lost node to say why, when others have lost their links to it: a
-// node that gives up closes its links and reports at once.
+// selfReportTimeout is how long the control waits for a lost node to say why, when others have lost their links to it:
+// a node that gives up closes its links and reports at once.
 const selfReportTimeout = 300 * time.Millisecond
 
-// closestFault is what is known of a loss when the node has had time to report its own fault, if others missed it first.
+// closestFault is what is known of a loss when the node has had time to report its own fault, if others missed it
+// first.
 func (u *units) closestFault(x fault.Fault) fault.Fault {
 	for began := time.Now(); x.Subsystem == fault.SubsystemTransport && time.Since(began) < selfReportTimeout; {
 		for _, known := range u.run.Losses() {
