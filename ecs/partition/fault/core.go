@@ -119,6 +119,15 @@ func (c *Core) NoteReport(name string, at time.Time, final bool) {
 	n.lastReport, n.finalReported = now, final
 }
 
+// NoteAnswer notes that a node answered a control that had come back only after some time: it stood still or was cut
+// off meanwhile, as after a silence between reports. Call it after BeginRun.
+func NoteAnswer(c *Core, name string, at time.Time, after time.Duration) {
+	if now := c.clock.tick(at); after >= silentAfter {
+		n := c.node(name)
+		n.resumedAt, n.silenceBeforeResume = now, after
+	}
+}
+
 // Unit is what a node holds in a view.
 type Unit struct {
 	Node             string

@@ -48,3 +48,24 @@ func TestMute(t *testing.T) {
 		})
 	}
 }
+
+// TestSilentWhileTheControlCameBack holds that a node which answered a new control late, and then misses the link to a
+// node whose reports come, is blamed itself: it stood still.
+func TestSilentWhileTheControlCameBack(t *testing.T) {
+	for after, who := range map[time.Duration]string{5 * time.Second: "n1", 100 * time.Millisecond: "n2"} {
+		core, now := New(false), time.Unix(1000, 0)
+		core.SetView([]Unit{{Node: "n0", Builder: true}, {Node: "n1", Builder: true}, {Node: "n2", Builder: true}}, "",
+			config.LossPolicy{MinUnits: 1}, config.LossPolicy{MinUnits: 1})
+		core.BeginRun()
+		core.AcceptReports()
+		for _, name := range []string{"n0", "n1", "n2"} {
+			core.NoteReport(name, now, false)
+		}
+		NoteAnswer(core, "n1", now, after)
+		action, f := core.Observe(Observation{Kind: Disconnected, ReportedBy: "n1",
+			Fault: Fault{Component: "n2", Subsystem: SubsystemTransport, What: "the link of n1 to it is down", At: now}})
+		if action != LoseUnit || f.Component != who {
+			t.Errorf("n1 answered after %v: action %d, for %s: %s", after, action, f.Component, f.What)
+		}
+	}
+}

@@ -60,6 +60,9 @@ func (c *NodeSet) Adopt(number uint32, key []byte) (*Run, error) {
 		}
 	}
 	c.faults.tolerateLosses(r.handleLoss)
+	for _, m := range c.nodes {
+		c.faults.updateCore(func(core *fault.Core) { fault.NoteAnswer(core, m.name, time.Now(), m.answeredAfter) })
+	}
 	r.attachScheduler(n)
 	return r, nil
 }

@@ -37,7 +37,8 @@ type member struct {
 	newEntry      atomic.Pointer[nodev1.Member] // in the view, since the node was readmitted; nil: it was not
 	hadSubstitute bool                          // another node substituted for it; readmissions alone use it
 
-	unresponsive atomic.Bool // it did not answer in time: later commands leave it out
+	unresponsive  atomic.Bool   // it did not answer in time: later commands leave it out
+	answeredAfter time.Duration // how long it took to answer a control that came back; set before a run is taken up
 
 	mu             sync.Mutex // guards what follows
 	report         *nodev1.Report
@@ -281,8 +282,11 @@ func (o *Options) dialService(m *nodev1.Member) (*grpc.ClientConn, error) {
 // With inRun it does not wait for a process to begin.
 func (c *NodeSet) awaitAnswers(ctx context.Context, inRun bool) error {
 	return c.forEach(func(n *member) error {
+		began := time.Now()
 		err := n.awaitAnswer(ctx, inRun)
-		n.unresponsive.Store(err != nil)
+		if n.unresponsive.Store(err != nil); err == nil {
+			n.answeredAfter = time.Since(began)
+		}
 		return err
 	})
 }
