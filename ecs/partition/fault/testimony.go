@@ -16,7 +16,8 @@ const stallAftermath = 10 * time.Second
 //	the node that reports another one             its observation counts
 //	is lost, is leaving, or has left              not at all: its links ended because of that
 //	is lost, but had just given up for bad data   as it is: others may have reported its closed links first
-//	had stalled, and the other had not            against itself: its stall broke the link between them
+//	had stalled, and the other had not            against itself: its stall broke the link between them, if the other
+//	                                              takes part: the process of a node that was given up may report still
 //	had stalled, and gives the run up             against itself, if the run can go on without it
 //	is any other                                  as it is
 func (c *Core) admit(x Observation) (counts Observation, ok bool) {
@@ -32,7 +33,7 @@ func (c *Core) admit(x Observation) (counts Observation, ok bool) {
 		return x, false
 	case c.inRun && !c.ignoresFaults && x.Subsystem != SubsystemData && by.stalledLately(now):
 		against := by.turnAgainst(x)
-		if n.reportsSteadily(now) || x.Kind == ReportedByPeer && c.tolerates(by, against) {
+		if n.reportsSteadily(now) && !n.lostToRun || x.Kind == ReportedByPeer && c.tolerates(by, against) {
 			return against, true
 		}
 	}

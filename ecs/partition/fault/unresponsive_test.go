@@ -69,3 +69,25 @@ func TestSilentWhileTheControlCameBack(t *testing.T) {
 		}
 	}
 }
+
+// TestStalledNodeMissesOneThatIsLost holds that a node which was silent is not blamed for its lost link to a node that
+// the run goes on without already, though that node's process still reports, as when its units were moved by hand.
+func TestStalledNodeMissesOneThatIsLost(t *testing.T) {
+	core, now := New(false), time.Unix(1000, 0)
+	core.SetView([]Unit{{Node: "n0", Readout: true}, {Node: "n1", Builder: true}, {Node: "n2", Builder: true}}, "n0",
+		config.LossPolicy{MinUnits: 1}, config.LossPolicy{MinUnits: 1})
+	core.BeginRun()
+	core.AcceptReports()
+	core.NoteReport("n1", now, false)
+	core.NoteReport("n2", now, false)
+	moved := Fault{Component: "n2", Subsystem: SubsystemNodeService, What: "soak moves its units to n4", At: now}
+	if action, _ := core.Observe(Observation{Kind: SilentToControl, Fault: moved}); action != LoseUnit {
+		t.Fatalf("n2 is moved: action %d", action)
+	}
+	NoteAnswer(core, "n0", now, 3*time.Second)
+	action, f := core.Observe(Observation{Kind: Disconnected, ReportedBy: "n0",
+		Fault: Fault{Component: "n2", Subsystem: SubsystemTransport, What: "the link of n0 to it is down", At: now}})
+	if action != NoAction || f.Component != "n2" {
+		t.Errorf("action %d, for %s: %s", action, f.Component, f.What)
+	}
+}
