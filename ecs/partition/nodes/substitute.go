@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	"ringlet/ecs/partition/fault"
 	"ringlet/node/fsm"
 	nodev1 "ringlet/proto/ringlet/node/v1"
@@ -49,6 +51,9 @@ func (u *units) announceSubstitute(ctx context.Context, n *member) error {
 		return nil
 	}
 	n.hadSubstitute = true
+	if err := u.freeSubstitute(ctx, n, by); err != nil {
+		return err
+	}
 	if err := u.run.current().SetSubstitute(n.name, by); err != nil {
 		return err
 	}
@@ -63,6 +68,23 @@ func (u *units) announceSubstitute(ctx context.Context, n *member) error {
 		})
 		return err
 	})...)
+}
+
+// freeSubstitute has the certificate of a spare no longer count for another lost node, for which it has tried in vain to
+// substitute: each certificate has one place in the view.
+func (u *units) freeSubstitute(ctx context.Context, n *member, by string) error {
+	for _, m := range u.run.nodes {
+		if m == n || by == "" || m.entry().GetSubstitute() != by {
+			continue
+		}
+		entry := proto.CloneOf(m.entry())
+		entry.Substitute = ""
+		m.newEntry.Store(entry)
+		if err := u.announceSubstitute(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // GiveUpNode has the run go on without a node, whose units another process is to have.

@@ -415,10 +415,8 @@ func (u *units) relink(ctx context.Context, n *member) error {
 	view := proto.CloneOf(u.run.View())
 	var without []uint32
 	for i, m := range view.GetMembers() {
-		switch {
-		case m.GetName() == n.name:
-			view.Members[i] = n.entry()
-		case u.run.Presence(m.GetName()).HasLeftRun():
+		view.Members[i] = u.run.nodes[i].entry() // a lost one may have another substitute than when the view was made
+		if m.GetName() != n.name && u.run.Presence(m.GetName()).HasLeftRun() {
 			without = append(without, m.GetRank())
 		}
 	}
