@@ -56,7 +56,8 @@ func judgeTrial(r plannedRun, t *trial) (problems []string) {
 	}
 	if r.mustEndGood() && (t.AllFaultsInRun || !struck) {
 		for _, run := range t.Runs {
-			if v := run.GetVerdict(); v != ecsv1.Verdict_VERDICT_GOOD {
+			onPurpose := r.Policy.Overload != "" && run.GetVerdict() == ecsv1.Verdict_VERDICT_DEGRADED // discarded events
+			if v := run.GetVerdict(); v != ecsv1.Verdict_VERDICT_GOOD && !onPurpose {
 				problems = append(problems, fmt.Sprintf("run %d: %s, and nothing happened that excuses it: %s",
 					run.GetNumber(), verdict(run), endReason(run)))
 			}
