@@ -70,8 +70,8 @@ func (u *units) announceSubstitute(ctx context.Context, n *member) error {
 	})...)
 }
 
-// freeSubstitute has the certificate of a spare no longer count for another lost node, for which it has tried in vain to
-// substitute: each certificate has one place in the view.
+// freeSubstitute has the certificate of a spare no longer count for another lost node, for which it has tried in vain
+// to substitute: each certificate has one place in the view.
 func (u *units) freeSubstitute(ctx context.Context, n *member, by string) error {
 	for _, m := range u.run.nodes {
 		if m == n || by == "" || m.entry().GetSubstitute() != by {
