@@ -50,12 +50,14 @@ func TestServicesFindTheirPods(t *testing.T) {
 		services := map[string]bool{}
 		for _, svc := range selectType[*corev1.Service](objects) {
 			services[svc.Name] = svc.Spec.ClusterIP == corev1.ClusterIPNone
-			found := 0
+			var found, others []string // components: of what it finds, and of what it does not
 			for _, s := range sets {
+				component := s.Spec.Template.Labels["app.kubernetes.io/component"]
 				if !matches(t, &metav1.LabelSelector{MatchLabels: svc.Spec.Selector}, s) {
+					others = append(others, component)
 					continue
 				}
-				found++
+				found = append(found, component)
 				for _, p := range svc.Spec.Ports {
 					to := port(s, p.TargetPort, p.Protocol)
 					if to == nil || to.ContainerPort != p.Port {
@@ -63,8 +65,9 @@ func TestServicesFindTheirPods(t *testing.T) {
 					}
 				}
 			}
-			if found != 1 {
-				t.Errorf("%s: service %s finds %d sets of pods", place, svc.Name, found)
+			// All sets of nodes may share one: but it finds nothing beside them, and leaves none of them out.
+			if found = slices.Compact(found); len(found) != 1 || slices.Contains(others, found[0]) {
+				t.Errorf("%s: service %s finds pods of %v, and not those of %v", place, svc.Name, found, others)
 			}
 		}
 		for _, s := range sets {
@@ -79,8 +82,10 @@ func TestBudgetsAndSpreadFindTheNodes(t *testing.T) {
 	for _, place := range places(t) {
 		objects := build(t, place)
 		for _, s := range selectType[*appsv1.StatefulSet](objects) {
-			if !matches(t, s.Spec.Selector, s) {
-				t.Errorf("%s: %s does not select its own pods", place, s.Name)
+			for _, other := range selectType[*appsv1.StatefulSet](objects) {
+				if matches(t, s.Spec.Selector, other) != (s.Name == other.Name) {
+					t.Errorf("%s: %s does not select its own pods, or selects those of %s", place, s.Name, other.Name)
+				}
 			}
 			for _, c := range s.Spec.Template.Spec.TopologySpreadConstraints {
 				if !matches(t, c.LabelSelector, s) || c.WhenUnsatisfiable != corev1.DoNotSchedule {
@@ -89,9 +94,10 @@ func TestBudgetsAndSpreadFindTheNodes(t *testing.T) {
 			}
 		}
 		for _, b := range selectType[*policyv1.PodDisruptionBudget](objects) {
-			if !slices.ContainsFunc(selectType[*appsv1.StatefulSet](objects),
-				func(s *appsv1.StatefulSet) bool { return s.Name == "n" && matches(t, b.Spec.Selector, s) }) {
-				t.Errorf("%s: budget %s finds no nodes", place, b.Name)
+			for _, s := range selectType[*appsv1.StatefulSet](objects) {
+				if matches(t, b.Spec.Selector, s) != hasNodes(s) {
+					t.Errorf("%s: budget %s does not find the nodes, and them alone: %s", place, b.Name, s.Name)
+				}
 			}
 		}
 	}
@@ -239,8 +245,8 @@ func TestVolumesComeFromSomewhere(t *testing.T) {
 			}
 			for i := range *s.Spec.Replicas {
 				who, folder := "control", ""
-				if s.Name == "n" {
-					who = fmt.Sprintf("n-%d", i)
+				if hasNodes(s) {
+					who = fmt.Sprintf("%s-%d", s.Name, i)
 					folder = who + "/"
 				}
 				for _, file := range []string{"ca.crt", "gossip.key", who + ".crt", who + ".key"} {

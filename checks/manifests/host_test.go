@@ -3,6 +3,7 @@ package manifests
 import (
 	"crypto/tls"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,15 +70,69 @@ func TestDefaultsOfUnits(t *testing.T) {
 	}
 }
 
+// A composeService is what a compose file says of one container.
+type composeService struct {
+	Command    []string
+	Entrypoint []string
+	Extends    struct{ File, Service string }
+	Volumes    []string
+	Networks   map[string]struct {
+		Address string `json:"ipv4_address"`
+	}
+}
+
 type composeFile struct {
-	Services map[string]struct {
-		Command    any
-		Entrypoint []string
-		Profiles   []string
-		Networks   map[string]struct {
-			Address string `json:"ipv4_address"`
+	Services map[string]composeService
+	Volumes  map[string]any
+}
+
+// composes are the clusters of compose, each by the files of its command line: a later file changes services of those
+// before.
+var composes = map[string][]string{
+	"folded": {"docker-compose.yaml"},
+	"roles":  {"docker-compose.yaml", "docker-compose.roles.yaml"},
+}
+
+// readCompose merges files as docker-compose does, so far as these use it: a command replaces the one before, networks
+// are added by name, and what is not said again stays.
+func readCompose(t *testing.T, files []string) composeFile {
+	t.Helper()
+	all := composeFile{Services: map[string]composeService{}, Volumes: map[string]any{}}
+	for _, file := range files {
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c composeFile
+		if err := yaml.Unmarshal(text, &c); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		maps.Copy(all.Volumes, c.Volumes)
+		for name, s := range c.Services {
+			before := all.Services[name]
+			if s.Extends.Service != "" {
+				if s.Extends.File != files[0] {
+					t.Errorf("%s: %s extends a service of %q, not of %s", file, name, s.Extends.File, files[0])
+				}
+				before = all.Services[s.Extends.Service]
+			}
+			merged := before
+			merged.Networks = maps.Clone(before.Networks)
+			if merged.Networks == nil {
+				merged.Networks = s.Networks
+			}
+			maps.Copy(merged.Networks, s.Networks)
+			if s.Command != nil {
+				merged.Command = s.Command
+			}
+			if s.Entrypoint != nil {
+				merged.Entrypoint = s.Entrypoint
+			}
+			merged.Volumes = append(slices.Clone(before.Volumes), s.Volumes...)
+			all.Services[name] = merged
 		}
 	}
+	return all
 }
 
 // knownAs makes keys as it is told, elsewhere, and holds that the control's certificate has the name by which browsers
@@ -99,61 +154,73 @@ func knownAs(t *testing.T, name string, args []string) {
 	}
 }
 
-// TestCompose holds the compose file to the program and to its own addresses, and lets docker-compose read it where it
-// is installed.
+// TestCompose holds the compose files to the program and to their own addresses, and lets docker-compose read them
+// where it is installed.
 func TestCompose(t *testing.T) {
-	const file = root + "/docker-compose.yaml"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var c composeFile
-	if err := yaml.Unmarshal(text, &c); err != nil {
-		t.Fatal(err)
-	}
-	nodes := 0
-	for name, s := range c.Services {
-		if name == "ctl" {
-			checkArguments(t, "compose: ctl", s.Entrypoint[1:])
-			continue
-		}
-		var args []string
-		list, ok := s.Command.([]any)
-		if !ok {
-			t.Errorf("%s has no list of arguments", name)
-			continue
-		}
-		for _, a := range list {
-			text, _ := a.(string)
-			args = append(args, text)
-		}
-		checkArguments(t, "compose: "+name, args)
-		if args[0] == "certs" {
-			knownAs(t, "127.0.0.1", args)
-			continue
-		}
-		for _, text := range args {
-			flag, value, _ := strings.Cut(text, "=")
-			for _, at := range []struct{ flag, network string }{{"--host", "control"}, {"--data-host", "data"}} {
-				if flag == at.flag && s.Networks[at.network].Address != value {
-					t.Errorf("%s: %s, and it is at %q in network %s", name, text, s.Networks[at.network].Address, at.network)
-				}
+	wanted := map[string]map[string]int{"folded": {"both": 4}, "roles": {"ru": 2, "bu": 2, "spare": 1}}
+	for cluster, files := range composes {
+		c := readCompose(t, files)
+		roles := map[string]int{}
+		for name, s := range c.Services {
+			if name == "ctl" {
+				checkArguments(t, "compose: ctl", s.Entrypoint[1:])
+				continue
 			}
-			if flag == "--join" && value != c.Services["control"].Networks["control"].Address+":7946" {
-				t.Errorf("%s: %s is not where the control is", name, text)
+			checkArguments(t, "compose: "+name, s.Command)
+			switch {
+			case len(s.Command) == 0:
+			case s.Command[0] == "certs":
+				knownAs(t, "127.0.0.1", s.Command)
+			default:
+				roles[composeAddresses(t, c, name)]++
 			}
 		}
-		if args[0] == "node" {
-			nodes++
+		delete(roles, "") // the control
+		if !maps.Equal(roles, wanted[cluster]) {
+			t.Errorf("%s: nodes %v, want %v", cluster, roles, wanted[cluster])
+		}
+		composeFormat(t, files)
+	}
+}
+
+// composeAddresses holds the arguments of a process to its container's addresses, and to the keys that there are. It
+// returns the role of a node.
+func composeAddresses(t *testing.T, c composeFile, name string) string {
+	t.Helper()
+	s := c.Services[name]
+	role := ""
+	if s.Command[0] == "node" {
+		role = "both"
+	}
+	for _, text := range s.Command {
+		flag, value, _ := strings.Cut(text, "=")
+		for _, at := range []struct{ flag, network string }{{"--host", "control"}, {"--data-host", "data"}} {
+			if flag == at.flag && s.Networks[at.network].Address != value {
+				t.Errorf("%s: %s, and it is at %q in network %s", name, text, s.Networks[at.network].Address, at.network)
+			}
+		}
+		switch {
+		case flag == "--role":
+			role = value
+		case flag == "--name" && (value != name || !slices.Contains(c.Services["keys"].Command, value)):
+			t.Errorf("%s: %s, of which nobody makes keys, or which is another's", name, text)
+		case flag == "--join" && value != c.Services["control"].Networks["control"].Address+":7946":
+			t.Errorf("%s: %s is not where the control is", name, text)
 		}
 	}
-	if nodes != 4 {
-		t.Errorf("%d nodes", nodes)
+	return role
+}
+
+func composeFormat(t *testing.T, files []string) {
+	t.Helper()
+	var args []string
+	for _, file := range files {
+		args = append(args, "-f", filepath.Join(root, file))
 	}
-	out, err := exec.Command("docker-compose", "-f", file, "config", "--quiet").CombinedOutput()
+	out, err := exec.Command("docker-compose", append(args, "config", "--quiet")...).CombinedOutput()
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		t.Log("NOT CHECKED against its format: docker-compose is not installed")
+		t.Logf("%v NOT CHECKED against the format: docker-compose is not installed", files)
 	case err != nil || len(out) > 0:
 		t.Errorf("docker-compose config: %v\n%s", err, out)
 	}

@@ -11,7 +11,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 )
 
 // outputs is where nodes have room for what they record, on each platform: docs/deploying.md.
@@ -20,38 +19,49 @@ const outputs = "/var/lib/ringlet"
 // user of the image, of which what is mounted has to be.
 const user = 65532
 
-func nodesOf(t *testing.T, place string) *appsv1.StatefulSet {
+// hasNodes says whether the pods of a set are nodes.
+func hasNodes(s *appsv1.StatefulSet) bool {
+	return s.Spec.Template.Spec.Containers[0].Args[0] == "node"
+}
+
+// nodesOf returns the sets of nodes of a place, one at least.
+func nodesOf(t *testing.T, place string) []*appsv1.StatefulSet {
 	t.Helper()
-	for _, s := range selectType[*appsv1.StatefulSet](build(t, place)) {
-		if s.Name == "n" {
-			return s
-		}
+	sets := slices.DeleteFunc(selectType[*appsv1.StatefulSet](build(t, place)),
+		func(s *appsv1.StatefulSet) bool { return !hasNodes(s) })
+	if len(sets) == 0 {
+		t.Fatalf("%s has no nodes", place)
 	}
-	t.Fatalf("%s has no nodes", place)
-	return nil
+	return sets
 }
 
 // TestNodesHaveSpaceForOutputs holds that each pod of a node can write where the documents say, and that what it writes
 // is kept as long as the place can keep it.
 func TestNodesHaveSpaceForOutputs(t *testing.T) {
 	for _, place := range append(places(t), root+"/checks/e2e/testdata/bare-nic") {
-		s := nodesOf(t, place)
-		c := s.Spec.Template.Spec.Containers[0]
-		at := slices.IndexFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == outputs })
-		if at < 0 {
-			t.Errorf("%s: nothing is mounted at %s", place, outputs)
-			continue
+		for _, s := range nodesOf(t, place) {
+			hasSpace(t, place+": "+s.Name, s)
 		}
-		mount := c.VolumeMounts[at]
-		if mount.ReadOnly || mount.SubPath != "" || mount.SubPathExpr != "" {
-			t.Errorf("%s: %s is mounted as %+v", place, outputs, mount)
-		}
-		sec := s.Spec.Template.Spec.SecurityContext
-		if sec == nil || sec.RunAsUser == nil || *sec.RunAsUser != user || sec.FSGroup == nil || *sec.FSGroup != user {
-			t.Errorf("%s: the volume and the process are not of user %d: %+v", place, user, sec)
-		}
-		keeps(t, place, s, mount.Name)
 	}
+}
+
+func hasSpace(t *testing.T, where string, s *appsv1.StatefulSet) {
+	t.Helper()
+	c := s.Spec.Template.Spec.Containers[0]
+	at := slices.IndexFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == outputs })
+	if at < 0 {
+		t.Errorf("%s: nothing is mounted at %s", where, outputs)
+		return
+	}
+	mount := c.VolumeMounts[at]
+	if mount.ReadOnly || mount.SubPath != "" || mount.SubPathExpr != "" {
+		t.Errorf("%s: %s is mounted as %+v", where, outputs, mount)
+	}
+	sec := s.Spec.Template.Spec.SecurityContext
+	if sec == nil || sec.RunAsUser == nil || *sec.RunAsUser != user || sec.FSGroup == nil || *sec.FSGroup != user {
+		t.Errorf("%s: the volume and the process are not of user %d: %+v", where, user, sec)
+	}
+	keeps(t, where, s, mount.Name)
 }
 
 // keeps looks at the volume itself. A claim has a size and outlives the pods; a directory of the host must be there
@@ -93,13 +103,12 @@ func keeps(t *testing.T, place string, s *appsv1.StatefulSet, name string) {
 
 // TestSpaceForOutputsBites holds that the test above sees what it is for.
 func TestSpaceForOutputsBites(t *testing.T) {
-	s := nodesOf(t, root+"/k8s/base")
-	claims := s.Spec.VolumeClaimTemplates
+	claims := nodesOf(t, root+"/k8s/base")[0].Spec.VolumeClaimTemplates
 	if len(claims) != 1 || claims[0].Spec.AccessModes[0] != corev1.ReadWriteOnce {
 		t.Errorf("a node of the base has the claims %+v", claims)
 	}
 	for _, place := range []string{"test-cluster", "bare-nic"} {
-		if s := nodesOf(t, overlays+"/"+place); len(s.Spec.VolumeClaimTemplates) > 0 {
+		if s := nodesOf(t, overlays+"/"+place)[0]; len(s.Spec.VolumeClaimTemplates) > 0 {
 			t.Errorf("%s has claims besides: %v", place, names(s.Spec.VolumeClaimTemplates))
 		}
 	}
@@ -136,29 +145,18 @@ func TestUnitsHaveSpaceForOutputs(t *testing.T) {
 // TestComposeHasSpaceForOutputs holds that each node has the volume of the outputs, and that the image has the
 // directory for it, with the owner that a new volume takes from there.
 func TestComposeHasSpaceForOutputs(t *testing.T) {
-	text, err := os.ReadFile(root + "/docker-compose.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var c struct {
-		Services map[string]struct {
-			Command any
-			Volumes []string
+	for _, files := range composes {
+		c := readCompose(t, files)
+		for name, s := range c.Services {
+			// certs comes first, and makes it
+			writes := len(s.Command) > 0 && (s.Command[0] == "node" || s.Command[0] == "certs")
+			if has := slices.Contains(s.Volumes, "outputs:"+outputs); has != writes {
+				t.Errorf("%v: %s: a volume of outputs at %s: %v, want %v", files, name, outputs, has, writes)
+			}
 		}
-		Volumes map[string]any
-	}
-	if err := yaml.Unmarshal(text, &c); err != nil {
-		t.Fatal(err)
-	}
-	for name, s := range c.Services {
-		list, _ := s.Command.([]any)
-		writes := len(list) > 0 && (list[0] == "node" || list[0] == "certs") // certs comes first, and makes it
-		if has := slices.Contains(s.Volumes, "outputs:"+outputs); has != writes {
-			t.Errorf("%s: a volume of outputs at %s: %v, want %v", name, outputs, has, writes)
+		if _, there := c.Volumes["outputs"]; !there {
+			t.Error("the volume of the outputs has no name: it would go with its container")
 		}
-	}
-	if _, there := c.Volumes["outputs"]; !there {
-		t.Error("the volume of the outputs has no name: it would go with its container")
 	}
 	dockerfile, err := os.ReadFile(root + "/Dockerfile")
 	if err != nil {

@@ -107,7 +107,7 @@ func (p *inPlace) asks(process, path string) (int, string) {
 func TestProbesAreAnswered(t *testing.T) {
 	var control, node *appsv1.StatefulSet
 	for _, s := range selectType[*appsv1.StatefulSet](build(t, root+"/k8s/base")) {
-		if s.Name == "n" {
+		if hasNodes(s) {
 			node = s
 		} else {
 			control = s

@@ -13,6 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // program is the binary that everything here starts.
@@ -69,10 +70,47 @@ func TestFlagsOfPodsExist(t *testing.T) {
 	}
 }
 
+// TestRolesFitTheConfiguration holds that there are as many pods of each role as the configuration has units, and that
+// pods of one role are on hosts of that role.
+func TestRolesFitTheConfiguration(t *testing.T) {
+	apart := false
+	for _, place := range places(t) {
+		pods := map[string]int32{}
+		for _, s := range nodesOf(t, place) {
+			for _, arg := range s.Spec.Template.Spec.Containers[0].Args {
+				if role, there := strings.CutPrefix(arg, "--role="); there {
+					pods[role] += *s.Spec.Replicas
+					if s.Spec.Template.Spec.NodeSelector["ringlet/role"] != role {
+						t.Errorf("%s: %s has role %s on hosts %v", place, s.Name, role, s.Spec.Template.Spec.NodeSelector)
+					}
+				}
+			}
+		}
+		if len(pods) == 0 {
+			continue
+		}
+		apart = true
+		for _, m := range selectType[*corev1.ConfigMap](build(t, place)) {
+			var units struct{ RUs, BUs int32 }
+			if err := yaml.Unmarshal([]byte(m.Data["ringlet.yaml"]), &units); err != nil || units.RUs != pods["ru"] ||
+				units.BUs != pods["bu"] {
+				t.Errorf("%s: pods by role %v, and the configuration has %+v, %v", place, pods, units, err)
+			}
+		}
+	}
+	if !apart {
+		t.Error("no overlay has nodes with roles: this test holds nothing")
+	}
+}
+
 // TestConfigurationsAreTaken asks the program about every configuration, of as many nodes as there are pods.
 func TestConfigurationsAreTaken(t *testing.T) {
 	for _, place := range places(t) {
 		objects := build(t, place)
+		var pods int32
+		for _, s := range nodesOf(t, place) {
+			pods += *s.Spec.Replicas
+		}
 		for _, m := range selectType[*corev1.ConfigMap](objects) {
 			for name, text := range m.Data {
 				file := filepath.Join(t.TempDir(), name)
@@ -83,10 +121,8 @@ func TestConfigurationsAreTaken(t *testing.T) {
 				if err != nil {
 					t.Errorf("%s: %s: %s", place, m.Name, out)
 				}
-				for _, s := range selectType[*appsv1.StatefulSet](objects) {
-					if s.Name == "n" && !bytes.Contains(out, fmt.Appendf(nil, " %d nodes", *s.Spec.Replicas)) {
-						t.Errorf("%s: there are %d pods, and the program says: %s", place, *s.Spec.Replicas, out)
-					}
+				if !bytes.Contains(out, fmt.Appendf(nil, " %d nodes", pods)) {
+					t.Errorf("%s: there are %d pods, and the program says: %s", place, pods, out)
 				}
 			}
 		}
