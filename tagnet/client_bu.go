@@ -123,8 +123,8 @@ func (c *BUClient) QueueFeedback(entries ...core.Feedback) error {
 	for i := range entries {
 		e := q.out.add()
 		e.Feedback, e.queuedAt = entries[i], since
-		c.handlers.Outcomes.add(entries[i])
 	}
+	c.handlers.Outcomes.add(entries)
 	q.mu.Unlock()
 	return nil
 }

@@ -16,10 +16,12 @@ type OutcomeLog struct {
 // NewOutcomeLog makes a log that keeps at least the given number of outcomes, see core.NewOutcomeLog.
 func NewOutcomeLog(keep int) *OutcomeLog { return &OutcomeLog{log: core.NewOutcomeLog(keep)} }
 
-func (l *OutcomeLog) add(f core.Feedback) {
+func (l *OutcomeLog) add(entries []core.Feedback) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.log.Add(f)
+	for _, f := range entries {
+		l.log.Add(f)
+	}
 }
 
 func (l *OutcomeLog) forget(n int) {

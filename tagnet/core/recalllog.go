@@ -37,7 +37,9 @@ func (l *TokenLog) Add(b Batch, released uint64, heldUp []uint64) {
 	}
 	n := 0
 	for n < len(l.batches) && l.batches[n].below <= released {
-		l.single = l.batches[n].appendTokens(l.single, func(mep uint64) bool { return isIn(heldUp, mep) })
+		if len(heldUp) > 0 {
+			l.single = l.batches[n].appendTokens(l.single, func(mep uint64) bool { return isIn(heldUp, mep) })
+		}
 		n++
 	}
 	l.batches = slices.Delete(l.batches, 0, n)
