@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"ringlet/ecs/api"
@@ -85,7 +84,7 @@ func (p mover) mayMove(now partitionState, state fsm.State, member, to string) e
 		return &api.ArgumentError{Name: "arguments.to", Why: fmt.Sprintf("no node called %q has joined", to)}
 	}
 	l := now.loadedConfig
-	if err := mayHold(m, unitsOf(l.cfg.Roles()[slices.Index(l.names, member)])); err != nil {
+	if err := maySubstitute(&l.cfg, l.names, member, m); err != nil {
 		return preconditionError(state, commandMove, err.Error())
 	}
 	if to != member && now.loadedConfig.hasMember(to) {

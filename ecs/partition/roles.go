@@ -89,6 +89,11 @@ func decidesAlone(cfg *config.Completed) string {
 	return ""
 }
 
+// maySubstitute says why a node cannot have the units of a member, one of names; nil if it can.
+func maySubstitute(cfg *config.Completed, names []string, member string, node cluster.Member) error {
+	return mayHold(node, unitsOf(cfg.Roles()[slices.Index(names, member)]))
+}
+
 // mayHold says why a node cannot have units of a member; nil if it can.
 func mayHold(node cluster.Member, units cluster.Roles) error {
 	if node.Meta.Roles.CanHold(units.Contains(cluster.Readout), units.Contains(cluster.Builder)) {

@@ -50,7 +50,7 @@ func withSubstitutes(cfg *config.Completed, names []string, absent []absentNode,
 		return there || isAbsent(absent, name)
 	})
 	can := func(member, spare string) bool {
-		return mayHold(present[spare], unitsOf(cfg.Roles()[slices.Index(names, member)])) == nil
+		return maySubstitute(cfg, names, member, present[spare]) == nil
 	}
 	for name, by := range substitutesFor(missing, sparesAmong(present, taken), can) {
 		out[name] = present[by]
@@ -89,5 +89,5 @@ func (c *readmitter) candidates(name string) (list []cluster.Member) {
 // mayHave says why a node cannot have the units of a member of the run; nil if it can.
 func (c *readmitter) mayHave(member string, node cluster.Member) error {
 	cfg := c.run.Configuration()
-	return mayHold(node, unitsOf(cfg.Roles()[slices.Index(c.run.Names(), member)]))
+	return maySubstitute(&cfg, c.run.Names(), member, node)
 }
