@@ -201,6 +201,51 @@ func TestGonePreGranted(t *testing.T) {
 	}
 }
 
+// TestGoneTwice has a readout unit go a second time while a MEP from before its return waits for the others: the MEP
+// lacks its part, and no other.
+func TestGoneTwice(t *testing.T) {
+	r := newPreGrantedRig(t, 4, tolerant)
+	const lost, back = 1, uint64(9)
+	placed := uint64(0)
+	place := func(ru, slot int, mep uint64) {
+		t.Helper()
+		r.b.Placed(r.ranks[ru], r.place(r.part(ru, mep), slot, mep, 1))
+		placed++
+		patiently.Until(t, "the part is in place", func() bool { return r.b.Stats().PartsInPlace == placed })
+	}
+	place(0, 0, 7) // its slot is filling at the first loss, that of MEP 8 begins behind it
+	must.OK(t, r.b.MarkRUGone(lost))
+	place(0, 1, 8)
+	must.OK(t, r.b.MarkRUBack(lost, back))
+	r.windows.mu.Lock()
+	delete(r.windows.refs, r.ranks[lost])
+	r.windows.mu.Unlock()
+	r.requestWindows(r.ranks[lost])
+	place(0, 2, back)
+	must.OK(t, r.b.MarkRUGone(lost))
+	r.b.mu.Lock()
+	for slot, mep := range []uint64{7, 8, back} {
+		if s := r.b.asm.slots[slot]; s.phase != slotFilling || s.mep != mep || s.completedParts != 2 {
+			t.Errorf("slot %d is %s with %d parts of MEP %d", slot, s.phase, s.completedParts, s.mep)
+		}
+	}
+	r.b.mu.Unlock()
+	if t.Failed() {
+		t.FailNow()
+	}
+	for slot, mep := range []uint64{7, 8, back} {
+		place(2, slot, mep)
+	}
+	for i := range 3 {
+		r.result()
+		r.wantMissing(i, sourcesOf(lost)...)
+	}
+	if st := r.b.Stats(); st.RejectedPlacements != 0 {
+		t.Errorf("%+v", st)
+	}
+	r.close()
+}
+
 // TestBackBeforeThisUnit holds that a readout unit which was gone and back before this unit began keeps its pre-granted
 // windows, and that what it lacks is known.
 func TestBackBeforeThisUnit(t *testing.T) {

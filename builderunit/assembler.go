@@ -668,6 +668,7 @@ func (a *Assembler) markRUGone(ru int, to []SlotProgress, refs []shmem.Ref) ([]S
 	if a.absent.lacksBelow[ru] == everyMEP {
 		return to, refs
 	}
+	countedBelow := a.absent.lacksBelow[ru] // below, its parts have counted as missing since an earlier loss
 	a.absent.everAbsent, a.absent.lacksBelow[ru] = true, everyMEP
 	for i := range a.slots {
 		s, at := &a.slots[i], i*a.rus+ru
@@ -676,7 +677,7 @@ func (a *Assembler) markRUGone(ru int, to []SlotProgress, refs []shmem.Ref) ([]S
 		case a.isPreGranted:
 			a.windowRefs[at] = shmem.Ref{}
 			refs = appendNonZero(refs, []shmem.Ref{ref})
-			if s.phase != slotFilling || a.partInPlace(i, ru) {
+			if s.phase != slotFilling || a.partInPlace(i, ru) || s.mep < countedBelow {
 				continue
 			}
 		case s.phase == slotSizing:
@@ -734,6 +735,10 @@ func (a *Assembler) appendSizedSlots(to []int) []int {
 func (a *Assembler) hasMissing(slot int) bool {
 	for ru := range a.rus {
 		if !a.partInPlace(slot, ru) {
+			if invariants.Enabled {
+				mep := a.slots[slot].mep
+				invariants.Check(a.absent.lacksPart(ru, mep), "MEP %d is complete without readout unit %d, which is there", mep, ru)
+			}
 			return true
 		}
 	}
