@@ -157,6 +157,9 @@ func (c faultCase) settings() (set []string) {
 	add("packing", 20)
 	add("rate", 4000)
 	add("verify", "full")
+	if c.Discipline == "push" {
+		add("slots", 64) // who is back builds the MEPs behind all credits: with thousands of slots only 20 s later
+	}
 	return set
 }
 
