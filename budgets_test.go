@@ -125,7 +125,7 @@ var budgets = map[string]int{
 	"sim/predict":              1690,
 	"sim/study":                770,
 	"tagnet":                   3290,
-	"tagnet/core":              4630,
+	"tagnet/core":              4670,
 	"testkit/apitest":          990,
 	"testkit/apitest/fake":     130,
 	"testkit/cases":            50,

@@ -97,7 +97,7 @@ func (c *builder) start(ctx context.Context, run *runStart) error {
 
 // dialer makes the function that attaches the unit to the scheduler.
 func (c *builder) dialer(run *runStart, unit *builderunit.Builder) func(context.Context) (*tagnet.BUClient, error) {
-	outcomes := tagnet.NewOutcomeLog(c.cfg.OutcomesKept())
+	outcomes := tagnet.NewOutcomeLog(c.cfg.UnreleasedMEPs(), c.cfg.Slots)
 	return func(ctx context.Context) (*tagnet.BUClient, error) {
 		address, scope, opts := run.attach()
 		client, err := tagnet.DialBU(ctx, address, scope, c.cfg.Slots, tagnet.BUHandlers{

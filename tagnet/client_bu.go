@@ -77,7 +77,7 @@ func DialBU(ctx context.Context, target string, scope Scope, slots int, handlers
 func newBUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, slots int,
 	handlers BUHandlers) (*BUClient, error) {
 	if handlers.Outcomes == nil {
-		handlers.Outcomes = NewOutcomeLog(slots)
+		handlers.Outcomes = NewOutcomeLog(slots, slots)
 	}
 	c := &BUClient{
 		service:  tagnetv1.NewTagNetClient(conn),

@@ -13,8 +13,10 @@ type OutcomeLog struct {
 	log *core.OutcomeLog
 }
 
-// NewOutcomeLog makes a log that keeps at least the given number of outcomes, see core.NewOutcomeLog.
-func NewOutcomeLog(keep int) *OutcomeLog { return &OutcomeLog{log: core.NewOutcomeLog(keep)} }
+// NewOutcomeLog makes a log for a builder unit with a number of slots, see core.NewOutcomeLog.
+func NewOutcomeLog(window, slots int) *OutcomeLog {
+	return &OutcomeLog{log: core.NewOutcomeLog(window, slots)}
+}
 
 func (l *OutcomeLog) add(entries []core.Feedback) {
 	l.mu.Lock()

@@ -66,7 +66,7 @@ func newBrokenStreams(t *rapid.T) *brokenStreams {
 	}
 	for range cfg.BUs {
 		b.bus = append(b.bus, &brokenBU{c: &BUClient{clientSession: clientSession{wake: make(chan struct{}, 1)},
-			slots: cfg.Slots, handlers: BUHandlers{Outcomes: NewOutcomeLog(cfg.Slots)}}})
+			slots: cfg.Slots, handlers: BUHandlers{Outcomes: NewOutcomeLog(cfg.Slots, cfg.Slots)}}})
 	}
 	for i := range b.rus {
 		b.openRU(t, i, uint64(i+1))

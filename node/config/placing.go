@@ -176,9 +176,9 @@ func (c *Config) FitSlot() error {
 	return nil
 }
 
-// OutcomesKept is how many of its outcomes a builder unit keeps for a successor of the scheduler: more than there may
-// be MEPs between the released watermark and the next MEP.
-func (c Completed) OutcomesKept() int {
+// UnreleasedMEPs is more than there may be MEPs between the scheduler's released watermark and the next MEP (see
+// core.Config.Window): outcomes of so many MEPs are kept for a successor of the scheduler.
+func (c Completed) UnreleasedMEPs() int {
 	ahead := max(c.Debug.LookAhead, c.Slots+(c.Slots+1)/2)
 	return 2 * max(1024, 4*c.BUs*c.Slots, (ahead+1)*c.BUs)
 }

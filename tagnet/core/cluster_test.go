@@ -99,8 +99,10 @@ func newCluster(t testing.TB, nodes int, cfg Config, total uint64, withHome bool
 
 func (c *cluster) newProcess() *clusterNode {
 	n := len(c.cfg.BUs)
+	effective, err := c.cfg.withDefaults()
+	must(c.t, err)
 	p := &clusterNode{alive: true, lacksBelow: make([]uint64, n), withdrawnBefore: make([]uint64, n),
-		slots: make([]clusterSlot, c.cfg.Slots), outcomes: NewOutcomeLog(1024), cutOf: map[uint64]Cut{}}
+		slots: make([]clusterSlot, c.cfg.Slots), outcomes: NewOutcomeLog(effective.Window, c.cfg.Slots), cutOf: map[uint64]Cut{}}
 	c.streams++
 	p.session = c.streams
 	for i := range p.slots {

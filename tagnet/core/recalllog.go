@@ -128,34 +128,92 @@ func (l *CutLog) Recall(r *Recall) {
 	}
 }
 
-// An OutcomeLog keeps the last outcomes of a builder unit in a run, for Recall.Outcomes.
+// An OutcomeLog keeps the last outcomes of a builder unit in a run, for Recall.Outcomes: those of which a successor of
+// the scheduler may not hear from readout units. It drops an outcome when both are true:
+//
+//   - a MEP has been built since whose number is a window higher. Its token was issued when the MEP of the outcome was
+//     below the released watermark, and the readout units that live were told so, at the latest with that token;
+//   - the unit has had more outcomes since than it has slots. So one was of a token that the scheduler issued after it
+//     had taken this outcome, and a MEP that was held up is held up no more.
+//
+// Outcomes are dropped block by block.
 type OutcomeLog struct {
-	keep   int // at least
-	kept   []Feedback
+	window uint64
+	slots  int
+	blocks []outcomeBlock // the oldest first
+	kept   int            // outcomes in all blocks
+	newest uint64         // highest MEP number so far
 	totals OutcomeTotals
 }
 
-// NewOutcomeLog makes a log that keeps at least the given number of outcomes: as many as there may be MEPs between the
-// released watermark and the next MEP.
-func NewOutcomeLog(keep int) *OutcomeLog { return &OutcomeLog{keep: max(1, keep)} }
+type outcomeBlock struct {
+	outcomes []Feedback // never more than its capacity
+	newest   uint64     // highest MEP number when the last one came
+}
+
+// maxOutcomeBlock is the number of outcomes in a block, where the window is not small.
+const maxOutcomeBlock = 256
+
+// NewOutcomeLog makes a log for a builder unit with a number of slots. window is at least how many MEPs there may be
+// between the released watermark and the next MEP.
+func NewOutcomeLog(window, slots int) *OutcomeLog {
+	return &OutcomeLog{window: uint64(max(1, window)), slots: max(1, slots)}
+}
 
 // Add adds an outcome.
 func (l *OutcomeLog) Add(f Feedback) {
-	if len(l.kept) >= 2*l.keep {
-		l.kept = l.kept[:copy(l.kept, l.kept[len(l.kept)-l.keep:])]
+	if l.last() == nil || len(l.last().outcomes) == cap(l.last().outcomes) {
+		l.addBlock()
 	}
-	l.kept = append(l.kept, f)
+	b := l.last()
+	l.newest = max(l.newest, f.MEP)
+	b.outcomes, b.newest = append(b.outcomes, f), l.newest
+	l.kept++
 	l.totals.add(f, 1)
+}
+
+// last is the newest block; nil if there is none.
+func (l *OutcomeLog) last() *outcomeBlock {
+	if len(l.blocks) == 0 {
+		return nil
+	}
+	return &l.blocks[len(l.blocks)-1]
+}
+
+// addBlock adds an empty block, with the memory of the oldest one if that is no longer needed.
+func (l *OutcomeLog) addBlock() {
+	var memory []Feedback
+	for len(l.blocks) > 0 && l.newest-l.blocks[0].newest >= l.window && l.kept-len(l.blocks[0].outcomes) > l.slots {
+		memory = l.blocks[0].outcomes
+		l.kept -= len(memory)
+		l.blocks = slices.Delete(l.blocks, 0, 1)
+	}
+	if memory == nil {
+		memory = make([]Feedback, 0, max(1, min(maxOutcomeBlock, l.window/16)))
+	}
+	l.blocks = append(l.blocks, outcomeBlock{outcomes: memory[:0]})
 }
 
 // Forget removes the last n outcomes: the scheduler may not have taken them before it excluded the unit.
 func (l *OutcomeLog) Forget(n int) {
-	from := len(l.kept) - min(n, len(l.kept))
-	for _, f := range l.kept[from:] {
-		l.totals.add(f, ^uint64(0)) // minus one
+	for n = min(n, l.kept); n > 0; {
+		b := l.last()
+		from := len(b.outcomes) - min(n, len(b.outcomes))
+		for _, f := range b.outcomes[from:] {
+			l.totals.add(f, ^uint64(0)) // minus one
+			l.kept--
+			n--
+		}
+		if b.outcomes = b.outcomes[:from]; from == 0 {
+			l.blocks = l.blocks[:len(l.blocks)-1]
+		}
 	}
-	l.kept = l.kept[:from]
 }
 
 // Outcomes returns the outcomes that are kept, and how many there were in all.
-func (l *OutcomeLog) Outcomes() ([]Feedback, OutcomeTotals) { return slices.Clone(l.kept), l.totals }
+func (l *OutcomeLog) Outcomes() (all []Feedback, totals OutcomeTotals) {
+	for i := range l.blocks {
+		all = append(all, l.blocks[i].outcomes...)
+	}
+	return all, l.totals
+}

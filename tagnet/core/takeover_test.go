@@ -157,6 +157,9 @@ func simulateTakeovers(t *testing.T, seed uint64) (count struct{ takeovers, late
 	if !cfg.Live && rng.IntN(4) == 0 {
 		cfg.Trigger = "hand"
 	}
+	if rng.IntN(2) == 0 { // else no builder unit drops an outcome
+		cfg.Window = nodes * (2 + rng.IntN(4))
+	}
 	c := newCluster(t, nodes, cfg, 40+rng.Uint64N(80), rng.IntN(4) > 0)
 	c.drops = rng.IntN(3) == 0
 	for n := 0; !c.isOver(); n++ {
