@@ -193,8 +193,9 @@ type rightOutcome struct {
 
 // Bounds of the issue that asked for this table: who stands still holds up nobody for longer than a quarter of a
 // second; a scheduler is replaced 2 s after the end of its process, and 7 s after nothing is heard of its host. For a
-// readout unit that stands still the others wait by decision, since its fragments are needed: until it goes on, or its
-// links are given up.
+// readout unit that stands still the others wait by decision, since its fragments are needed, and in a tag ring for a
+// builder unit, too, since a readout unit keeps a tag until its write has its outcome: until it goes on, or its links are
+// given up.
 const (
 	boundNothing   = 250 * time.Millisecond
 	boundStop      = 500 * time.Millisecond
@@ -218,8 +219,9 @@ func (r faultRow) right() rightOutcome {
 	case happenTerm:
 		out.ReturnTime = 0
 	}
-	readoutStops := r.Who == roleReadout || r.Who == roleFolded || r.Who == roleTwo
-	if readoutStops && (r.What == happenStop1 || r.What == happenStop10) {
+	isWaitedFor := r.Who == roleReadout || r.Who == roleFolded || r.Who == roleTwo ||
+		strings.HasPrefix(r.Discipline, "tagring")
+	if isWaitedFor && (r.What == happenStop1 || r.What == happenStop10) {
 		out.Standstill += min(r.What.duration(), boundGivenUp)
 	}
 	switch {
