@@ -38,7 +38,8 @@ var ranges = map[string][2]string{
 	"backlog":    {"0", ""}, "segment-size": {"64KiB", ""}, "segment-time": {"1s", ""},
 	"fragment-timeout": {"1ms", ""},
 	"max-leap":         {"1", ""}, "flush-after": {"1ms", ""},
-	"debug.barrier-timeout": {"1ns", ""}, "debug.suspend-every": {"0s", ""}, "debug.suspend-for": {"0s", ""},
+	"debug.barrier-timeout": {"0s", ""}, "debug.suspend-every": {"0s", ""}, "debug.suspend-for": {"0s", ""},
+	"silence":     {"2s", "20s"},
 	"phase-slack": {"-1", "16"},
 	"slots":       {"0", "65535"}, "slot-size": {"0", ""}, "debug.look-ahead": {"0", "65535"},
 	"prepared":          {"0", "1048576"},
@@ -47,9 +48,9 @@ var ranges = map[string][2]string{
 }
 
 // beyond is what must be refused next to the end of a range.
-var beyond = map[string]string{"1ns": "0s", "0s": "-1ns", "0": "-1", "1": "0", "65535": "65536", "1048576": "1048577",
+var beyond = map[string]string{"0s": "-1ns", "0": "-1", "1": "0", "65535": "65536", "1048576": "1048577",
 	"0.5": "0.51", "16": "17", "-1": "-2", "4294967295": "4294967296",
-	"64KiB": "65535", "1s": "999ms", "1ms": "999us"}
+	"64KiB": "65535", "1s": "999ms", "1ms": "999us", "2s": "1.9s", "20s": "20.1s"}
 
 type setting struct {
 	key, flag, group string
@@ -147,8 +148,6 @@ func allowed(s setting, help string) string {
 		return "false"
 	case r[1] != "":
 		return r[0] + " to " + r[1]
-	case r[0] == "1ns":
-		return "above 0"
 	case ok && r[0] != "0" && r[0] != "0s":
 		return r[0] + " or more"
 	}

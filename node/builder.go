@@ -54,7 +54,7 @@ func (c *builder) start(ctx context.Context, run *runStart) error {
 	if err != nil {
 		return err
 	}
-	fb := newFeedbackSender(c.out.markSuperseded, c.onReported, c.out.liftBacklogLimit)
+	fb := newFeedbackSender(c.out.markSuperseded, c.onReported, c.out.liftBacklogLimit, c.cfg.Timeouts().Confirm)
 	c.feedback.Store(fb)
 	out := c.out.current()
 	unit, err := builderunit.New(builderunit.Config{
@@ -103,7 +103,7 @@ func (c *builder) dialer(run *runStart, unit *builderunit.Builder) func(context.
 		client, err := tagnet.DialBU(ctx, address, scope, c.cfg.Slots, tagnet.BUHandlers{
 			OnAbsences: c.absenceHandler(), OnValid: unit.KeepValid, Outcomes: outcomes}, opts...)
 		if err == nil {
-			run.awaitSuccessors(client, c.cfg.ControlLoss)
+			run.setResumeTimeout(client, &c.cfg)
 		}
 		return client, err
 	}

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 
 	"ringlet/event/placing"
+	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/shmem"
 	"ringlet/tagnet"
@@ -39,27 +40,25 @@ type runStart struct {
 	attach func() (address string, scope tagnet.Scope, opts []grpc.DialOption)
 }
 
-// minSuccessorTimeout is how long a unit waits at least for a successor of its scheduler, where a node has it: longer
-// than a control needs to take a silent node for lost.
-const minSuccessorTimeout = 30 * time.Second
-
-// successorTimeout is how long a unit waits for a successor, if the control may be silent for controlLoss: a control
-// that comes back makes one. If none comes, the lease ends the run in good order before the unit gives it up.
-func successorTimeout(controlLoss time.Duration) time.Duration {
-	return max(minSuccessorTimeout, controlLoss+leaseGrace+lingerTimeout)
+// successorTimeout is how long a unit waits for a successor: a control that comes back makes one. If none comes, the
+// lease ends the run in good order before the unit gives it up.
+func successorTimeout(cfg *config.Completed) time.Duration {
+	return max(cfg.Timeouts().Successor, cfg.ControlLoss+leaseGrace+lingerTimeout)
 }
 
 // session is a unit's session with the scheduler.
 type schedulerSession interface {
-	AwaitSuccessor(time.Duration)
+	SetResumeTimeout(time.Duration)
 	MoveTo(target string, opts ...grpc.DialOption) (moved bool, err error)
 }
 
-// awaitSuccessors has a session wait for a successor of its scheduler, if there may be one.
-func (r *runStart) awaitSuccessors(s schedulerSession, controlLoss time.Duration) {
+// setResumeTimeout has a session wait as long as the scheduler does, or for a successor of it, if there may be one.
+func (r *runStart) setResumeTimeout(s schedulerSession, cfg *config.Completed) {
+	timeout := cfg.Timeouts().Resume
 	if r.GetTagnetName() != "" {
-		s.AwaitSuccessor(successorTimeout(controlLoss))
+		timeout = max(timeout, successorTimeout(cfg))
 	}
+	s.SetResumeTimeout(timeout)
 }
 
 // goOn has a session go on with the successor of its scheduler.

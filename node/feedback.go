@@ -25,6 +25,8 @@ type feedbackSender struct {
 	dial      func(context.Context) (*tagnet.BUClient, error)
 	freeSlots func(ctx context.Context, exclusions uint32) error // frees the builder unit's slots
 	cancel    context.CancelFunc
+	// how long a unit that ends waits for the scheduler's acknowledgements
+	flushTimeout time.Duration
 	// closed when the session with the scheduler is over; an excluded unit may come back, so its session is not
 	sessionEnded chan struct{}
 	wg           sync.WaitGroup
@@ -49,8 +51,10 @@ type feedbackCounters struct {
 	Exclusions atomic.Uint64 `help:"times that the builder unit was excluded"`
 }
 
-func newFeedbackSender(onSuperseded, onReported func([]builderunit.MEPResult), onRunEnding func()) *feedbackSender {
+func newFeedbackSender(onSuperseded, onReported func([]builderunit.MEPResult), onRunEnding func(),
+	flushTimeout time.Duration) *feedbackSender {
 	f := &feedbackSender{
+		flushTimeout: flushTimeout,
 		sessionEnded: make(chan struct{}),
 		onSuperseded: onSuperseded,
 		onReported:   onReported,
@@ -79,17 +83,13 @@ func (f *feedbackSender) attach(ctx context.Context, dial func(context.Context) 
 	return nil
 }
 
-// flushTimeout is how long a builder unit that ends waits for the scheduler's acknowledgements: by then a stream that
-// has just broken is resumed, or never will be.
-const flushTimeout = tagnet.DefaultResumeTimeout + time.Second
-
 // Close waits until the scheduler has acknowledged every outcome, or has ended the session, and ends the session. The
 // error says that the scheduler lacks outcomes: it treats these MEPs as not built.
 func (f *feedbackSender) Close() error {
 	f.cancel()
 	f.wg.Wait()
 	client := f.client.Load()
-	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), f.flushTimeout)
 	defer cancel()
 	err := client.Flush(ctx)
 	if viewOver(err) {

@@ -159,10 +159,6 @@ func (n *leaving) await(ctx context.Context) {
 	}
 }
 
-// drainExcludedTimeout is how long an excluded node waits, without progress, until nothing is under way to it: a write
-// to a link that stands still has an outcome, or its link ends, within 5 s.
-const drainExcludedTimeout = 8 * time.Second
-
 // finishExcluded completes the output of a builder unit that was excluded from a run that goes on: its built MEPs
 // count. Links close last. A readout unit that does not confirm the exclusion may still write. It must tolerate the
 // loss of the node, but not a refused write: in that case the links close first.
@@ -171,7 +167,7 @@ func (n *leaving) finishExcluded(ctx context.Context) {
 	if s == nil {
 		return
 	}
-	within, cancel := stopwatch.WithStallTimeout(ctx, drainExcludedTimeout, s.progressCount, nil)
+	within, cancel := stopwatch.WithStallTimeout(ctx, s.cfg.Timeouts().Include, s.progressCount, nil)
 	err := s.drainExcluded(within)
 	cancel()
 	if err != nil {

@@ -64,7 +64,8 @@ func beControl(what string) error {
 		}
 		if i == 0 {
 			scope := tagnet.Scope{Run: req.GetRun(), View: req.GetView().GetNumber(), Name: node.ControlName}
-			if err := tagnet.BeginScheduler(ctx, conn, scope, todo.Scheduler, time.Minute); err != nil {
+			wait := tagnet.UnitTimeouts{Attach: time.Minute}
+			if err := tagnet.BeginScheduler(ctx, conn, scope, todo.Scheduler, wait); err != nil {
 				return err
 			}
 		}

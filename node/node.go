@@ -47,7 +47,7 @@ type Config struct {
 	GossipTiming cluster.Timing // zero: cluster.TimingFor
 	Ports        Ports
 	SpinTime     time.Duration // see quic.Config
-	// IdleTimeout of quic.Config: how long a silent peer counts as alive; zero: 5 s
+	// IdleTimeout is a lower bound of how long a silent peer counts as alive; zero: as configured
 	IdleTimeout       time.Duration
 	MinBarrierTimeout time.Duration // lower bound of the barrier's time-out; zero: as configured
 	// MinTimeout is a lower bound of the time-outs of commands, handshakes and answers; zero: none

@@ -262,7 +262,7 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 		p.t.Fatal(err)
 	}
 	scope := tagnet.Scope{Run: p.run, View: p.number, Name: ControlName}
-	if err := tagnet.BeginScheduler(p.ctx, conn, scope, core, time.Minute); err != nil {
+	if err := tagnet.BeginScheduler(p.ctx, conn, scope, core, tagnet.UnitTimeouts{Attach: time.Minute}); err != nil {
 		p.t.Fatal(err)
 	}
 	s := host.Server()

@@ -108,7 +108,7 @@ func (c *readout) start(ctx context.Context, run *runStart) (err error) {
 	if err != nil {
 		return err
 	}
-	run.awaitSuccessors(client, c.cfg.ControlLoss)
+	run.setResumeTimeout(client, &c.cfg)
 	c.run.Store(run)
 	c.conn.Store(client)
 	cfg := c.unitConfig(src, client, bar)

@@ -22,7 +22,8 @@ func (p *pair) hostScheduler(c config.Config) (tagnet.Scope, *nodev1.CommandRequ
 	p.number++
 	p.view.Number = p.number
 	scope := tagnet.Scope{Run: p.run, View: p.number, Name: ControlName}
-	if err := tagnet.BeginScheduler(p.ctx, p.conns[0], scope, p.schedulerOf(c), time.Minute); err != nil {
+	wait := tagnet.UnitTimeouts{Attach: time.Minute}
+	if err := tagnet.BeginScheduler(p.ctx, p.conns[0], scope, p.schedulerOf(c), wait); err != nil {
 		p.t.Fatal(err)
 	}
 	host := p.view.GetMembers()[0]
@@ -103,7 +104,8 @@ func TestFormerSchedulerIsClosed(t *testing.T) {
 		p.must(req)
 	}
 	scope := tagnet.Scope{Run: p.run, View: p.number, Name: ControlName}
-	if err := tagnet.BeginScheduler(p.ctx, p.conns[0], scope, p.schedulerOf(c), time.Minute); err != nil {
+	wait := tagnet.UnitTimeouts{Attach: time.Minute}
+	if err := tagnet.BeginScheduler(p.ctx, p.conns[0], scope, p.schedulerOf(c), wait); err != nil {
 		t.Fatalf("the next scheduler: %v", err)
 	}
 	req.Command, req.Back = nodev1.Command_COMMAND_RESET, false
@@ -155,7 +157,7 @@ func TestOnlyTheControlCommands(t *testing.T) {
 	}
 	scope := tagnet.Scope{Run: 1, View: 1, Name: "n0"}
 	if err := tagnet.BeginScheduler(p.ctx, conn, scope, p.schedulerOf(testConfig(t, "")),
-		0); status.Code(err) != codes.PermissionDenied {
+		tagnet.UnitTimeouts{}); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("a node's scheduler: %v", err)
 	}
 	if p.other.Role != certs.RoleNode || p.report(1).GetStatus().GetState() != "Offline" {

@@ -57,6 +57,8 @@ func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 		return nil, err
 	}
 	s := &session{base: base{assignment: a, node: n}}
+	timeouts := a.cfg.Timeouts()
+	n.network.SetIdleTimeout(max(n.cfg.IdleTimeout, timeouts.Link))
 	s.losses.begin()
 	if err := s.makeTable(carriers.AllowsLocal()); err != nil {
 		return nil, err
@@ -80,6 +82,8 @@ func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 		OnRejoin:    s.rejoined,
 		MinTimeout:  n.cfg.MinTimeout,
 		Log:         n.log,
+
+		StuckTimeout: timeouts.StuckLink,
 	})
 	return s, nil
 }

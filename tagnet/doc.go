@@ -29,9 +29,9 @@
 // wait for the next one), Flush when it ends, and Close. Both name their run, view and unit. The Server refuses and
 // counts units of another run or view; their client returns a *RemoteError.
 //
-// The client resumes a stream that breaks, within DefaultResumeTimeout: it keeps outcomes and tags, which have sequence
-// numbers, until the scheduler acknowledges them, and the scheduler sends the notices again from the unit's position.
-// The caller sees a pause, or the end of the session if the time was not enough.
+// The client resumes a stream that breaks, within DefaultResumeTimeout or what SetResumeTimeout says: it keeps outcomes
+// and tags, which have sequence numbers, until the scheduler acknowledges them, and the scheduler sends the notices
+// again from the unit's position. The caller sees a pause, or the end of the session if the time was not enough.
 //
 // # Who may call
 //

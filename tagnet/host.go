@@ -304,11 +304,15 @@ func incidentOf(m *tagnetv1.Incident) (*core.UnitError, bool) {
 }
 
 // newBeginRequest is the request for the scheduler of a view.
-func newBeginRequest(scope Scope, c *core.Config, attach time.Duration) *tagnetv1.BeginRequest {
+func newBeginRequest(scope Scope, c *core.Config, wait UnitTimeouts) *tagnetv1.BeginRequest {
+	ms := func(d time.Duration) uint32 { return uint32(min(max(0, d.Milliseconds()), math.MaxUint32)) }
 	m := c.Request()
-	m.Scope, m.AttachTimeoutMs = scope.message(), uint32(min(max(0, attach.Milliseconds()), math.MaxUint32))
+	m.Scope, m.AttachTimeoutMs, m.ResumeTimeoutMs = scope.message(), ms(wait.Attach), ms(wait.Resume)
 	return m
 }
+
+// maxResumeTimeout bounds what a request may ask for: the setting silence allows a fifth of it.
+const maxResumeTimeout = time.Minute
 
 // errBegin says that a host cannot make the requested scheduler.
 var errBegin = errors.New("tagnet: no scheduler")
@@ -321,6 +325,10 @@ func serverConfigOf(m *tagnetv1.BeginRequest) (serverConfig, error) {
 	if err == nil {
 		living, err = livingUnits(m.GetSuccession(), &view)
 	}
+	resume := time.Duration(m.GetResumeTimeoutMs()) * time.Millisecond
+	if err == nil && resume > maxResumeTimeout {
+		err = fmt.Errorf("the stream of a unit may be broken for %v, and %v are the most", resume, maxResumeTimeout)
+	}
 	if err != nil {
 		return serverConfig{}, fmt.Errorf("%w for run %d, view %d: %w", errBegin, scope.GetRun(), scope.GetView(), err)
 	}
@@ -329,6 +337,7 @@ func serverConfigOf(m *tagnetv1.BeginRequest) (serverConfig, error) {
 		Run:           scope.GetRun(),
 		View:          scope.GetView(),
 		AttachTimeout: time.Duration(m.GetAttachTimeoutMs()) * time.Millisecond,
+		ResumeTimeout: resume,
 		Living:        living,
 		RecallTimeout: time.Duration(m.GetSuccession().GetWaitMs()) * time.Millisecond,
 		FirstTokenNs:  m.GetSuccession().GetFirstTokenNs(),

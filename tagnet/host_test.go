@@ -95,25 +95,27 @@ func TestHostBeginsAndEnds(t *testing.T) {
 	}
 	bad := twoByTwo()
 	bad.Slots = 0
-	refused("no slots", BeginScheduler(ctx, conn, seventh, bad, 0), core.RefusedMessage, codes.InvalidArgument)
+	refused("no slots", BeginScheduler(ctx, conn, seventh, bad, UnitTimeouts{}), core.RefusedMessage,
+		codes.InvalidArgument)
 	bad.Slots = core.MaxSlots
-	refused("more memory than a host has", BeginScheduler(ctx, conn, seventh, bad, 0), core.RefusedMessage,
+	refused("more memory than a host has", BeginScheduler(ctx, conn, seventh, bad, UnitTimeouts{}), core.RefusedMessage,
 		codes.InvalidArgument)
 	for range 2 { // the second time changes nothing
-		must(t, BeginScheduler(ctx, conn, seventh, twoByTwo(), time.Minute))
+		must(t, BeginScheduler(ctx, conn, seventh, twoByTwo(), UnitTimeouts{Attach: time.Minute}))
 	}
 	first := h.host.Server()
-	refused("another configuration", BeginScheduler(ctx, conn, seventh, twoByTwo(), time.Hour), core.RefusedBusy,
-		codes.FailedPrecondition)
+	refused("another configuration", BeginScheduler(ctx, conn, seventh, twoByTwo(), UnitTimeouts{Attach: time.Hour}),
+		core.RefusedBusy, codes.FailedPrecondition)
 	eighth := Scope{Run: 8, View: 4, Name: "control"}
-	refused("another run", BeginScheduler(ctx, conn, eighth, twoByTwo(), 0), core.RefusedBusy, codes.FailedPrecondition)
+	refused("another run", BeginScheduler(ctx, conn, eighth, twoByTwo(), UnitTimeouts{}), core.RefusedBusy,
+		codes.FailedPrecondition)
 	refused("the end of another run", EndScheduler(ctx, conn, eighth), core.RefusedRun, codes.FailedPrecondition)
 	if h.host.Server() != first {
 		t.Error("the scheduler is another one")
 	}
 	first.Drain(0)
 	patiently.Receive(t, first.Drained())
-	if err := BeginScheduler(ctx, conn, eighth, twoByTwo(), 0); err != nil {
+	if err := BeginScheduler(ctx, conn, eighth, twoByTwo(), UnitTimeouts{}); err != nil {
 		t.Errorf("a drained scheduler did not give way: %v", err)
 	}
 	for range 2 {
@@ -134,7 +136,7 @@ func TestRemoteComesBack(t *testing.T) {
 	view := twoByTwo()
 	view.Slots = slots
 	first := h.dial()
-	must(t, BeginScheduler(ctx, first, seventh, view, time.Minute))
+	must(t, BeginScheduler(ctx, first, seventh, view, UnitTimeouts{Attach: time.Minute}))
 	before := NewRemote(first, RemoteConfig{Scope: seventh})
 	defer before.Close()
 	sys := &system{conn: h.dial(), cfg: serverConfig{Core: view}}
@@ -192,7 +194,7 @@ func TestRemoteComesBack(t *testing.T) {
 func TestRemoteOperates(t *testing.T) {
 	h := host(t, Access{})
 	conn, ctx := h.dial(), testContext(t)
-	must(t, BeginScheduler(ctx, conn, seventh, twoByTwo(), time.Millisecond))
+	must(t, BeginScheduler(ctx, conn, seventh, twoByTwo(), UnitTimeouts{Attach: time.Millisecond}))
 	peers, gone := make(chan *core.UnitError, 8), make(chan error, 1)
 	r := NewRemote(conn, RemoteConfig{Scope: seventh, OnIncident: func(e *core.UnitError) { peers <- e },
 		OnGone: func(err error) { gone <- err }})
@@ -256,7 +258,7 @@ func TestRemoteOperates(t *testing.T) {
 func TestRemoteReconnects(t *testing.T) {
 	h := host(t, Access{})
 	conn, ctx := h.dial(), testContext(t)
-	must(t, BeginScheduler(ctx, conn, seventh, twoByTwo(), 0))
+	must(t, BeginScheduler(ctx, conn, seventh, twoByTwo(), UnitTimeouts{}))
 	states := make(chan core.State, 64)
 	r := NewRemote(conn, RemoteConfig{Scope: seventh, OnState: func(s core.State) { states <- s }})
 	defer r.Close()

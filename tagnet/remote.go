@@ -57,12 +57,16 @@ func (r *Remote) callContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(r.ctx, max(callTimeout, r.cfg.MinCallTimeout))
 }
 
+// UnitTimeouts are how long a scheduler waits for units: Attach for their first streams, 0 for ever; Resume for one
+// whose stream broke, 0 for DefaultResumeTimeout.
+type UnitTimeouts struct{ Attach, Resume time.Duration }
+
 // BeginScheduler has a host make the scheduler of a view. If the host has that scheduler already, nothing changes. The
 // connection needs the credentials of the control. The error is a *RemoteError if the host refuses, a *GoneError if it
 // cannot be reached.
 func BeginScheduler(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, c core.Config,
-	attachTimeout time.Duration) error {
-	_, err := tagnetv1.NewTagNetClient(conn).Begin(ctx, newBeginRequest(scope, &c, attachTimeout))
+	wait UnitTimeouts) error {
+	_, err := tagnetv1.NewTagNetClient(conn).Begin(ctx, newBeginRequest(scope, &c, wait))
 	return clientError(scope.Name, err)
 }
 
@@ -70,6 +74,7 @@ func BeginScheduler(ctx context.Context, conn grpc.ClientConnInterface, scope Sc
 type Succession struct {
 	RUs, BUs     []string      // nodes whose units live and take part
 	Wait         time.Duration // for them; those that have not attached by then count as lost
+	Resume       time.Duration // as in UnitTimeouts
 	FirstTokenNs int64         // when the lost scheduler issued the first token, in ns since the Unix epoch; 0: not known
 
 	Substitutes map[string]string // the substitute of a member
@@ -79,7 +84,7 @@ type Succession struct {
 // state; meanwhile the units must be told to attach to it.
 func BeginSuccessor(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, c core.Config,
 	of Succession) error {
-	m := newBeginRequest(scope, &c, 0)
+	m := newBeginRequest(scope, &c, UnitTimeouts{Resume: of.Resume})
 	m.Succession = &tagnetv1.Succession{Rus: of.RUs, Bus: of.BUs, WaitMs: uint32(of.Wait.Milliseconds()),
 		FirstTokenNs: of.FirstTokenNs, Substitutes: of.Substitutes}
 	_, err := tagnetv1.NewTagNetClient(conn).Begin(ctx, m)

@@ -31,13 +31,17 @@ func TestNoticesForget(t *testing.T) {
 // TestBeginSaysForWhom holds that a request says for which run and view it is, and that what is wrong with it is told.
 func TestBeginSaysForWhom(t *testing.T) {
 	c := twoByTwo()
-	m := newBeginRequest(seventh, &c, 90*time.Second)
+	m := newBeginRequest(seventh, &c, UnitTimeouts{Attach: 90 * time.Second, Resume: 1200 * time.Millisecond})
 	got, err := serverConfigOf(m)
 	if err != nil || got.Run != 7 || got.View != 3 || got.AttachTimeout != 90*time.Second ||
-		!reflect.DeepEqual(got.Core, c) {
+		got.ResumeTimeout != 1200*time.Millisecond || !reflect.DeepEqual(got.Core, c) {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	m.Slots = 0
+	m.ResumeTimeoutMs = 60_001
+	if _, err := serverConfigOf(m); !errors.Is(err, errBegin) {
+		t.Errorf("a broken stream for more than a minute is found wrong as %v", err)
+	}
+	m.Slots, m.ResumeTimeoutMs = 0, 0
 	if _, err := serverConfigOf(m); !errors.Is(err, errBegin) {
 		t.Errorf("no slots are found wrong as %v", err)
 	}

@@ -36,8 +36,8 @@ type serverConfig struct {
 	Access Access
 }
 
-// DefaultResumeTimeout is less than the 5 s that a barrier waits by default, since readout units wait there for a unit
-// whose tokens are late. It is far more than a switch takes to forget a port, or than gRPC takes to connect again.
+// DefaultResumeTimeout is that of the default of the setting silence (config.Timeouts). It is far more than a switch
+// takes to forget a port, or than gRPC takes to connect again.
 const DefaultResumeTimeout = 3 * time.Second
 
 // Server serves the scheduler of one view, through the service of its Host: it passes messages to a core.Core and

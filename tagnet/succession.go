@@ -1,6 +1,7 @@
 package tagnet
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -13,9 +14,9 @@ import (
 // The client's part in the loss of its scheduler: it goes on with the successor, and says what it knows
 // (core/recall.go).
 
-// AwaitSuccessor sets how long the session tries to resume after its stream broke, if that is longer than
-// DefaultResumeTimeout: a control that makes a successor of a lost scheduler needs time to see the loss.
-func (c *clientSession) AwaitSuccessor(d time.Duration) {
+// SetResumeTimeout sets how long the session tries to resume after its stream broke, in place of DefaultResumeTimeout:
+// the scheduler's own time, or longer where a control may make a successor of a lost scheduler.
+func (c *clientSession) SetResumeTimeout(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.resumeTimeout = d
@@ -71,7 +72,7 @@ func (c *clientSession) setCut(cut context.CancelFunc) (timeout time.Duration) {
 	if c.cut = cut; c.successor != nil && cut != nil {
 		cut()
 	}
-	return max(DefaultResumeTimeout, c.resumeTimeout)
+	return cmp.Or(c.resumeTimeout, DefaultResumeTimeout)
 }
 
 // isNotThereYet tells that a host has refused a unit since it does not have the successor yet.

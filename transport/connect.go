@@ -233,7 +233,8 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 	p := newPeer(rank, h.carriers.preferred(), e.cfg.View.Members[rank].Name, direct, e.cfg.Handler)
 	p.damage = damage
 	engine := newDatagramEngine(p, direct, core, !bulk)
-	engine.trace, engine.minTimeout = e.cfg.Trace, e.cfg.MinTimeout
+	engine.trace = e.cfg.Trace
+	engine.stuckTimeout = max(cmp.Or(e.cfg.StuckTimeout, defaultStuckTimeout), e.cfg.MinTimeout)
 	p.engine = engine
 	if !e.installPeer(p) {
 		_ = direct.Close("not wanted")

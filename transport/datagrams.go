@@ -42,7 +42,7 @@ type datagramEngine struct {
 	trace    func(Stage)   // nil: no trace
 	pumpWake chan struct{} // wakes the pump
 
-	minTimeout time.Duration // lower bound of the time that the link may be stuck; see stuckTimeout
+	stuckTimeout time.Duration // how long the link may be stuck
 
 	core        *link.Core   // guarded by mu
 	pumpWakeAt  int64        // guarded by mu: when the pump's timer expires, ns; 0 while the pump is awake or about to be

@@ -95,7 +95,8 @@ type Config struct {
 	Trace func(Stage)
 	// OnTurnedAway is called for each peer that this node refuses, by the goroutine that accepts it. It may be nil.
 	OnTurnedAway func(*turnedAwayError)
-	// MinTimeout is a lower bound of two time-outs: of a carrier's set-up, and of a stuck link. Zero: 10 s and 15 s.
+	StuckTimeout time.Duration // when a link is given up that carries nothing although its connection lives; zero: 15 s
+	// MinTimeout is a lower bound of two time-outs: of a carrier's set-up, which is 10 s, and StuckTimeout.
 	MinTimeout time.Duration
 	Log        *slog.Logger
 }

@@ -11,8 +11,8 @@ import (
 
 const (
 	watchInterval = time.Second
-	// stuckTimeout is three times the time after which a silent peer counts as gone.
-	stuckTimeout = 15 * time.Second
+	// defaultStuckTimeout is three times the time after which a silent peer counts as gone.
+	defaultStuckTimeout = 15 * time.Second
 )
 
 // A stuckError says that this node ended a link although its connection lives.
@@ -36,7 +36,7 @@ func (l *datagramEngine) watch() {
 		l.mu.Lock()
 		silent := time.Duration(l.core.SilentFor(monotonicNow()))
 		l.mu.Unlock()
-		if silent >= max(stuckTimeout, l.minTimeout) {
+		if silent >= l.stuckTimeout {
 			l.fail(&stuckError{After: silent.Round(time.Second)})
 			return
 		}

@@ -191,7 +191,7 @@ func (f *farm) run(change func(name string, c *config.Config)) {
 		Packing:      f.base.Packing,
 		LookAhead:    f.base.Debug.LookAhead,
 		NoSlotPolicy: core.Skip,
-	}, time.Minute)
+	}, tagnet.UnitTimeouts{Attach: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

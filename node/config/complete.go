@@ -53,9 +53,6 @@ func (c *draft) checkValues() {
 	}
 	atLeast("sources", c.Sources, 0)
 	within("phase-slack", c.PhaseSlack, autoSlack, maxSlack)
-	if c.Debug.BarrierTimeout <= 0 {
-		c.add("debug.barrier-timeout", "%v is not a time to wait", c.Debug.BarrierTimeout)
-	}
 	within("slots", c.Slots, 0, math.MaxUint16)
 	if c.SlotSize < 0 {
 		c.add("slot-size", "%d is negative", int64(c.SlotSize))

@@ -132,6 +132,7 @@ type Operation struct {
 	NodeMemory  Bytes         `yaml:"node-memory" default:"0" group:"Operation" help:"Memory for slots and retention buffers of a node; 0 = what its host has."`
 	ReadoutLoss string        `yaml:"readout-loss" default:"essential" placeholder:"POLICY" group:"Operation" help:"Loss of readout units: essential (the run ends, and no other begins without all of them), at-least N of M (the run goes on while N are left, and events lack what the lost ones had, marked as missing), or expendable (likewise, while one is left). A run ends all the same where the node has a builder unit, too, or with tags."`
 	BuilderLoss string        `yaml:"builder-loss" default:"essential" placeholder:"POLICY" group:"Operation" help:"Loss of builder units: essential (the run ends), at-least N of M (the run goes on, degraded, while N are left), or expendable (while one is left)."`
+	Silence     time.Duration `yaml:"silence" default:"5s" group:"Operation" hidden:"" help:"How long nothing is heard of a process or its host before it counts as lost. Links, streams and the control wait for times that follow from it. Shorter, others stand still for less when a host is cut off, and a busy host is lost sooner."`
 	ControlLoss time.Duration `yaml:"control-loss" default:"60s" group:"Operation" help:"How long the nodes go on building when the control is gone. After that they end the run in good order."`
 	Spares      string        `yaml:"spares" enum:"never,auto" default:"never" group:"Operation" help:"Nodes that are no members substitute for lost ones: never, or auto. With auto they do so in the run."`
 	Recovery    string        `yaml:"recovery" default:"never" placeholder:"POLICY" group:"Operation" help:"After a fault has ended a run: never (an operator has to recover), or N in TIME (the partition recovers and starts a new run by itself, at most N times in that time, e.g. 3 in 10m)."`
@@ -149,10 +150,9 @@ type Debug struct {
 	// Damage is read by transport.ParseDamage.
 	Damage string `yaml:"damage" default:"" placeholder:"KIND=SHARE" group:"Debugging" hidden:"" help:"Damage on purpose, kinds and shares of packets: header=1e-4,body=1e-4 as they arrive, epoch=1e-4 as they are sent, table=1e-4 as their window is looked up."`
 
-	// Zero LookAhead: by the slots. Zero PullWindow: 4, if builder units pull. BarrierTimeout leaves half of the 10 s
-	// within which a run must end after the loss of a unit, and is two orders above the longest phase seen (a 10 MB MFP at
-	// 1 Gbit/s: 80 ms).
-	BarrierTimeout time.Duration `yaml:"barrier-timeout" default:"5s" group:"Debugging" hidden:"" help:"A barrier that waits longer ends the run, and names the units that are missing."`
+	// Zero LookAhead: by the slots. Zero PullWindow: 4, if builder units pull. Zero BarrierTimeout: Timeouts.Barrier, two
+	// orders above the longest phase seen (a 10 MB MFP at 1 Gbit/s: 80 ms).
+	BarrierTimeout time.Duration `yaml:"barrier-timeout" default:"0s" group:"Debugging" hidden:"" help:"A barrier that waits longer ends the run, and names the units that are missing. 0 = as long as silence, 5s at least."`
 	LookAhead      int           `yaml:"look-ahead" default:"0" group:"Debugging" hidden:"" help:"Cycles for which tokens are given out ahead of need. 0 = as many as there are slots, fewer of large MEPs."`
 	PullWindow     int           `yaml:"pull-window" default:"0" group:"Debugging" hidden:"" help:"With --discipline pull: most parts that a builder unit has requested and not received, over all MEPs; 1 is one readout unit after the other. 0 = 4."`
 
@@ -252,6 +252,7 @@ func (c *Config) Complete() error {
 	d.resolvePull()
 	d.resolvePush()
 	d.resolveOverload()
+	resolveSilence(&d)
 	d.checkOperation()
 	d.checkDecisions()
 	d.checkSlot()

@@ -32,7 +32,7 @@ func TestCompleteFillsIn(t *testing.T) {
 	want.Nodes, want.RUs, want.BUs = 4, 4, 4
 	want.Duration, want.FragmentModel, want.Streams, want.Format = 10*time.Second, "lhcb", "3", "discard"
 	want.Slots, want.Debug.LookAhead, want.Next, want.EmptyPlace = 5, 4, nextRoundRobin, "wait"
-	want.PhaseSlack = 0
+	want.PhaseSlack, want.Debug.BarrierTimeout = 0, 5*time.Second
 	if d := cmp.Diff(want, c); d != "" {
 		t.Error(d)
 	}
@@ -198,7 +198,7 @@ func TestRefusals(t *testing.T) {
 		{"drop in memory", func(c *Config) { c.Transport, c.Debug.Drop = "local", 0.1 }, "debug.drop: the carrier local"},
 		{"barrier", func(c *Config) { c.PhaseEnd = "wall" },
 			`phase-end: "wall" is neither a barrier (none, central, tournament, dissemination)`},
-		{"barrier time", func(c *Config) { c.Debug.BarrierTimeout = 0 }, "not a time"},
+		{"barrier time", func(c *Config) { c.Debug.BarrierTimeout = -1 }, "not a time"},
 		{"duration", func(c *Config) { c.Duration = -1 }, "negative"},
 		{"prepared and input", func(c *Config) { c.Input, c.Prepared = "x.mdf", 3 }, "an input is not generated"},
 		{"prepared and full", func(c *Config) { c.Verify, c.Prepared = "full", 3 }, "under other event ids"},
@@ -282,6 +282,7 @@ func TestRefusals(t *testing.T) {
 		{"memory", func(c *Config) { c.NodeMemory = -1 }, "node-memory: -1 is negative"},
 		{"loss of readout units", func(c *Config) { c.ReadoutLoss = "some" }, "readout-loss: "},
 		{"loss of builder units", func(c *Config) { c.BuilderLoss = "some" }, "builder-loss: "},
+		{"silence", func(c *Config) { c.Silence = time.Second }, "silence: 1s is not between 2s and 20s"},
 		{"loss of the control", func(c *Config) { c.ControlLoss = -1 }, "control-loss: -1ns is negative"},
 		{"slot too small", func(c *Config) { c.SlotSize = 1 << 20 }, "slot-size: a MEP of 12 sources"},
 		{"slot, constant", func(c *Config) { c.FragmentModel, c.SlotSize = "constant", 6_500_000 },

@@ -23,18 +23,16 @@ func (l *liveness) packetsReceived() uint64 {
 	return l.qc.ConnectionStats().PacketsReceived + l.bulkReads.Load()
 }
 
-// closeWhenSilent ends the connection when no packet has arrived for the given time. It checks silenceChecks times in
-// that time; quic-go's keep-alive asks a silent peer for an answer as often.
-func (l *liveness) closeWhenSilent(timeout time.Duration) {
-	every := timeout / silenceChecks
-	tick := time.NewTicker(every)
-	defer tick.Stop()
+// closeWhenSilent ends the connection when no packet has arrived for as long as timeout says now. It checks
+// silenceChecks times in that time; quic-go's keep-alive asks a silent peer for an answer as often.
+func (l *liveness) closeWhenSilent(timeout func() time.Duration) {
 	detector := silenceDetector{lastCount: l.packetsReceived()}
 	for {
+		every := timeout() / silenceChecks
 		select {
 		case <-l.qc.Context().Done():
 			return
-		case <-tick.C:
+		case <-time.After(every):
 		}
 		if detector.observe(l.packetsReceived()) {
 			lasted := ((silenceChecks - 1) * every).Round(time.Millisecond)

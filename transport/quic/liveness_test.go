@@ -32,7 +32,9 @@ func TestSilenceEndsInTime(t *testing.T) {
 	cfg := Config{}
 	cfg.setDefaults()
 	every := cfg.IdleTimeout / silenceChecks
-	c := (&Network{cfg: cfg}).quicConfig()
+	network := &Network{cfg: cfg}
+	network.SetIdleTimeout(cfg.IdleTimeout)
+	c := network.quicConfig()
 	if c.KeepAlivePeriod > every || c.KeepAlivePeriod > c.MaxIdleTimeout/2 || c.MaxIdleTimeout <= cfg.IdleTimeout {
 		t.Errorf("asked every %v, looked every %v; quic-go gives up after %v", c.KeepAlivePeriod, every,
 			c.MaxIdleTimeout)

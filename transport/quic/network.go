@@ -37,8 +37,7 @@ const (
 	fullPacketOverhead = 1 + connIDLen + 2 + 1 + 16
 	// maxPacketSize is quic-go's largest UDP payload, bytes.
 	maxPacketSize = 1452
-	// defaultIdleTimeout is when a silent peer counts as gone: half of the time in which a run must end after a node was
-	// killed.
+	// defaultIdleTimeout is when a silent peer counts as gone.
 	defaultIdleTimeout = 5 * time.Second
 	// socketBuf is the requested size of the socket's buffer for each direction, bytes: more than 5000 full packets, where
 	// 100 are in flight per peer.
@@ -68,7 +67,8 @@ type Config struct {
 	GoroutinePerLink bool
 	// Timestamps has the kernel note when packets are sent and received, for AppendSendTimes and LastReceiveTime.
 	Timestamps bool
-	// IdleTimeout is when a silent peer counts as gone, in its handshake, before its hello and later. Zero means 5 s.
+	// IdleTimeout is when a silent peer counts as gone, in its handshake, before its hello and later; later as
+	// SetIdleTimeout says. Zero means 5 s.
 	IdleTimeout time.Duration
 	Log         *slog.Logger // nil: no log
 }
@@ -86,6 +86,8 @@ type Network struct {
 	handshakes *handshakeLimiter
 	ctx        context.Context // done when the network is closed
 	stop       context.CancelCauseFunc
+
+	idleTimeout atomic.Int64 // in ns, of connections
 
 	sessions sessions // of the carrier quic
 
@@ -156,6 +158,7 @@ func Listen(cfg Config) (*Network, error) {
 		conns:      map[*liveness]struct{}{},
 		handshakes: newHandshakeLimiter(cfg.Log),
 	}
+	n.SetIdleTimeout(cfg.IdleTimeout)
 	n.sessions.inline = newReceiveScratch()
 	if cfg.GoroutinePerLink || runtime.GOMAXPROCS(0) > 2 {
 		n.sessions.pool = newPool()
@@ -239,6 +242,12 @@ func interfaceMTU(ip net.IP) int {
 	return mtu
 }
 
+// SetIdleTimeout sets when the silent peer of a connection counts as gone, also of those that there are. Only
+// connections that are dialled later ask for answers as often as that needs; one end that asks is enough.
+func (n *Network) SetIdleTimeout(d time.Duration) { n.idleTimeout.Store(int64(d)) }
+
+func (n *Network) currentIdleTimeout() time.Duration { return time.Duration(n.idleTimeout.Load()) }
+
 // quicConfig is quic-go's configuration. liveness, not quic-go, decides whether a peer is alive.
 func (n *Network) quicConfig() *quicgo.Config {
 	return &quicgo.Config{
@@ -246,7 +255,7 @@ func (n *Network) quicConfig() *quicgo.Config {
 		InitialPacketSize:              uint16(n.packetSize),
 		DisablePathMTUDiscovery:        true,
 		MaxIdleTimeout:                 quicIdleTimeout,
-		KeepAlivePeriod:                n.cfg.IdleTimeout / silenceChecks,
+		KeepAlivePeriod:                n.currentIdleTimeout() / silenceChecks,
 		HandshakeIdleTimeout:           n.cfg.IdleTimeout,
 		MaxIncomingStreams:             1,
 		MaxIncomingUniStreams:          numStreams,
@@ -306,7 +315,7 @@ func (n *Network) track(qc *quicgo.Conn) *liveness {
 	l := &liveness{qc: qc}
 	n.conns[l] = struct{}{}
 	n.wg.Go(func() {
-		l.closeWhenSilent(n.cfg.IdleTimeout)
+		l.closeWhenSilent(n.currentIdleTimeout)
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		delete(n.conns, l)

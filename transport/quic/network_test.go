@@ -293,21 +293,19 @@ func TestBadAddressesAreNamed(t *testing.T) {
 // and that must be so where both cores are busy.
 const briefIdle = 2 * time.Second
 
-// dyingPair are the ends of a connection whose second end can die as a process does: it says nothing any more.
+// dyingPair are the ends of a connection whose second end can die as a process does: it says nothing any more. The
+// first one is told its idle time-out before it dials, the second one when it has accepted.
 func dyingPair(t *testing.T) (ca, cb transport.Conn, die func()) {
 	t.Helper()
-	short := func(name string) Config {
-		cfg := configOf(issue(t, name))
-		cfg.IdleTimeout = briefIdle
-		return cfg
-	}
-	a := listen(t, short("a"))
-	b, err := Listen(short("b"))
+	a := listen(t, configOf(issue(t, "a")))
+	b, err := Listen(configOf(issue(t, "b")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.Close() }) // complains that its socket is closed
+	a.SetIdleTimeout(briefIdle)
 	ca, cb = connectPair(t, a, b, "b")
+	b.SetIdleTimeout(briefIdle)
 	return ca, cb, func() { _ = b.sock.Close() } // all that b has left to say is lost
 }
 

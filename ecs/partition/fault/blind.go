@@ -9,8 +9,8 @@ import (
 // node proves nothing then. For some time it holds what nodes report of their links until each has spoken, or two
 // agree. Of two that miss each other, the one counts as lost that more others miss.
 
-// maxHold is how long a complaint is held at most: connections of the control that were cut for 8 s move again some
-// seconds later.
+// maxHold is how long a complaint is held at most, or Timeouts.Aftermath if that is longer: connections of the control
+// that were cut for 8 s move again some seconds later.
 const maxHold = 10 * time.Second
 
 // linkComplaint is the report of a node that its link to another one is down.
@@ -25,10 +25,10 @@ const MinHold = time.Second
 // complaints are what nodes report of their links.
 type complaints map[linkComplaint]complaintTimes
 
-// note notes a complaint, and returns since when it is repeated.
-func (c complaints) note(key linkComplaint, now time.Time) (first time.Time) {
+// note notes a complaint, and returns since when it is repeated: it ends when it is not repeated for missed.
+func (c complaints) note(key linkComplaint, now time.Time, missed time.Duration) (first time.Time) {
 	at := c[key]
-	if at.first.IsZero() || now.Sub(at.last) >= silentAfter {
+	if at.first.IsZero() || now.Sub(at.last) >= missed {
 		at.first = now
 	}
 	at.last = now
@@ -39,7 +39,8 @@ func (c complaints) note(key linkComplaint, now time.Time) (first time.Time) {
 // count counts the nodes that complain about a node now, besides one.
 func (c complaints) count(nodes map[string]*node, about, besides string, now time.Time) (count int) {
 	for key, at := range c {
-		if key.about == about && key.by != besides && now.Sub(at.last) < silentAfter && nodes[key.by].mayTestify() {
+		by := nodes[key.by]
+		if key.about == about && key.by != besides && now.Sub(at.last) < by.timeouts.Missed && by.mayTestify() {
 			count++
 		}
 	}
@@ -50,13 +51,13 @@ func (c complaints) count(nodes map[string]*node, about, besides string, now tim
 func (n *node) mayTestify() bool { return !n.lostToRun && !n.withdrawn && !n.processEnded }
 
 // wasBlind says that the control stood still lately, or was cut off from all nodes that take part.
-func wasBlind(clock *awakeClock, nodes map[string]*node) bool {
-	now := clock.now()
-	if at := clock.resumedAt; !at.IsZero() && now.Sub(at) < stallAftermath {
+func wasBlind(c *Core) bool {
+	now := c.clock.now()
+	if at := c.clock.resumedAt; !at.IsZero() && now.Sub(at) < c.timeouts.Aftermath {
 		return true
 	}
 	resumed := false
-	for _, n := range nodes {
+	for _, n := range c.nodes {
 		if n.mayTestify() && n.reportsSteadily(now) {
 			return false
 		}
@@ -66,12 +67,12 @@ func wasBlind(clock *awakeClock, nodes map[string]*node) bool {
 }
 
 // allReported says that each node has reported since a complaint came first, or has had the time to.
-func allReported(nodes map[string]*node, first, now time.Time) bool {
+func allReported(c *Core, first, now time.Time) bool {
 	age := now.Sub(first)
-	for _, n := range nodes {
+	for _, n := range c.nodes {
 		if !n.lastReport.IsZero() && n.mayTestify() &&
 			(n.lastReport.Sub(first) < MinHold/2 || now.Sub(n.resumedAt) < MinHold/2) {
-			return age >= maxHold
+			return age >= max(maxHold, c.timeouts.Aftermath)
 		}
 	}
 	return age >= MinHold
@@ -84,15 +85,15 @@ func (c *Core) compare(x Observation) (counts Observation, held bool) {
 	if x.Scheduler {
 		by = c.scheduler
 	}
-	if n := c.nodes[by]; n == nil || by == x.Component || !n.mayTestify() || !wasBlind(&c.clock, c.nodes) {
+	if n := c.nodes[by]; n == nil || by == x.Component || !n.mayTestify() || !wasBlind(c) {
 		return x, false
 	}
-	first := c.complaints.note(linkComplaint{by, x.Component}, now)
+	first := c.complaints.note(linkComplaint{by, x.Component}, now, c.timeouts.Missed)
 	missed, othersMiss := c.complaints.count(c.nodes, by, x.Component, now),
 		c.complaints.count(c.nodes, x.Component, by, now)
 	agreed := now.Sub(first) >= MinHold && missed != othersMiss && max(missed, othersMiss) >= 2
 	switch {
-	case !agreed && !allReported(c.nodes, first, now):
+	case !agreed && !allReported(c, first, now):
 		return x, true
 	case missed <= othersMiss:
 		return x, false

@@ -13,6 +13,7 @@ type Core struct {
 	nodes map[string]*node
 	names []string // of nodes, in the order in which they became known
 
+	timeouts    *config.Timeouts  // of the configuration
 	scheduler   string            // the node whose process runs it; empty: the control does
 	successors  bool              // another node can take over the scheduler
 	readoutLoss config.LossPolicy // of readout units
@@ -31,9 +32,10 @@ type Core struct {
 
 // node is what is known of one node.
 type node struct {
-	host, processID string    // where it runs; empty: not known
-	lastReport      time.Time // when the control got its last report; awake time
-	// when a report came after a silence of silentAfter or more; zero: there was no such silence; awake time
+	timeouts        *config.Timeouts // of the Core
+	host, processID string           // where it runs; empty: not known
+	lastReport      time.Time        // when the control got its last report; awake time
+	// when a report came after a silence of Timeouts.Missed or more; zero: there was no such silence; awake time
 	resumedAt                  time.Time
 	silenceBeforeResume        time.Duration // how long that silence was
 	goneReason                 string        // the first observation of its end; empty: it is there
@@ -80,12 +82,15 @@ const (
 )
 
 // New makes a Core; spawnsNodes says that the control itself restarts node processes that have ended.
-func New(spawnsNodes bool) *Core { return &Core{nodes: map[string]*node{}, spawnsNodes: spawnsNodes} }
+func New(spawnsNodes bool, timeouts config.Timeouts) *Core {
+	return &Core{nodes: map[string]*node{}, spawnsNodes: spawnsNodes, timeouts: &timeouts,
+		clock: awakeClock{pauseThreshold: timeouts.Missed}}
+}
 
 func (c *Core) node(name string) *node {
 	n := c.nodes[name]
 	if n == nil {
-		n = &node{}
+		n = &node{timeouts: c.timeouts}
 		c.nodes[name], c.names = n, append(c.names, name)
 	}
 	return n
@@ -113,7 +118,7 @@ func (c *Core) LocalProcess(name string) string {
 // NoteReport notes that the control got a report of a node; final says that it is the node's final report of the run.
 func (c *Core) NoteReport(name string, at time.Time, final bool) {
 	n, now := c.node(name), c.clock.tick(at)
-	if silent := now.Sub(n.lastReport); !n.lastReport.IsZero() && silent >= silentAfter {
+	if silent := now.Sub(n.lastReport); !n.lastReport.IsZero() && silent >= c.timeouts.Missed {
 		n.resumedAt, n.silenceBeforeResume = now, silent
 	}
 	n.lastReport, n.finalReported = now, final
@@ -122,7 +127,7 @@ func (c *Core) NoteReport(name string, at time.Time, final bool) {
 // NoteAnswer notes that a node answered a control that had come back only after some time: it stood still or was cut
 // off meanwhile, as after a silence between reports. Call it after BeginRun.
 func NoteAnswer(c *Core, name string, at time.Time, after time.Duration) {
-	if now := c.clock.tick(at); after >= silentAfter {
+	if now := c.clock.tick(at); after >= c.timeouts.Missed {
 		n := c.node(name)
 		n.resumedAt, n.silenceBeforeResume = now, after
 	}
@@ -149,7 +154,7 @@ func (c *Core) SetView(view []Unit, scheduler string, readout, builder config.Lo
 	for _, u := range view {
 		n := c.nodes[u.Node]
 		if n == nil {
-			n = &node{}
+			n = &node{timeouts: c.timeouts}
 			c.nodes[u.Node] = n
 		}
 		c.names = append(c.names, u.Node)

@@ -91,7 +91,9 @@ func (p *play) mustBeBroken(name, how string) {
 }
 
 func newPlay(t *rapid.T) *play {
-	p := &play{t: t, core: New(false), now: time.Unix(1000, 0), broken: map[string]bool{}, stalled: map[string]bool{}}
+	op := config.Operation{Silence: rapid.SampledFrom([]time.Duration{2, 5, 20}).Draw(t, "silence") * time.Second}
+	p := &play{t: t, core: New(false, op.Timeouts()), now: time.Unix(1000, 0), broken: map[string]bool{},
+		stalled: map[string]bool{}}
 	rus, bus := rapid.IntRange(1, 4).Draw(t, "readout units"), rapid.IntRange(1, 4).Draw(t, "builder units")
 	for i := range rus + bus {
 		u := Unit{Node: fmt.Sprintf("r%d", i), Readout: i < rus, Builder: i >= rus}
@@ -165,7 +167,7 @@ func (p *play) stall() {
 // wake has a node wake that stood still for some time; it may speak before anybody else does.
 func (p *play) wake() {
 	name := p.pick("wakes", func(name string) bool {
-		return p.stalled[name] && p.now.Sub(p.core.nodes[name].lastReport) > silentAfter+time.Second
+		return p.stalled[name] && p.now.Sub(p.core.nodes[name].lastReport) > p.core.timeouts.Missed+time.Second
 	})
 	if name == "" {
 		return

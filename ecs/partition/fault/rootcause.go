@@ -10,10 +10,9 @@ import (
 
 // How long after the first observation the control waits for one that is closer to the cause. Nodes report a change of
 // state at once, and the control sees the end of a process that it started within milliseconds; a busy machine is
-// slower.
+// slower. Where a node blames another one, which may be sound and say so itself, it waits for Timeouts.Witness.
 const (
-	witnessTimeout     = 300 * time.Millisecond
-	peerWitnessTimeout = 5 * time.Second // a node blames another one, which may be sound and say so itself
+	witnessTimeout = 300 * time.Millisecond
 
 	// SessionWitnessTimeout is for a broken session: the nodes at its ends report why it broke.
 	SessionWitnessTimeout = 2 * time.Second
@@ -26,17 +25,13 @@ func (c *Core) IsConclusive(waited time.Duration) bool {
 		closest = min(closest, x.Kind)
 	}
 	switch {
-	case len(c.fatalObservations) == 0 || waited >= peerWitnessTimeout:
+	case len(c.fatalObservations) == 0 || waited >= c.timeouts.Witness:
 		return true
 	case closest <= SelfReported:
 		return waited >= witnessTimeout
 	}
 	return waited >= SessionWitnessTimeout && closest != ReportedByPeer
 }
-
-// silentAfter is the time without a report after which a node hangs or cannot be reached: reports come every 0.5 s, and
-// the control hears of a broken connection much later.
-const silentAfter = 2 * time.Second
 
 // account is the observations in which a cause is sought.
 type account struct {
@@ -213,11 +208,11 @@ func (a *account) missingCause(edges []Observation) (*Fault, []string) {
 	name := best.Component
 	alone := len(by) == 1 && best.ReportedBy != "" && best.Subsystem == SubsystemTransport
 	switch n := a.core.node(name); {
-	case alone && a.core.inRun && !n.lastReport.IsZero() && a.now.Sub(n.lastReport) < silentAfter:
+	case alone && a.core.inRun && !n.lastReport.IsZero() && a.now.Sub(n.lastReport) < a.core.timeouts.Missed:
 		return a.linkFault(best)
 	case best.Subsystem == SubsystemTransport && a.core.inRun && best.ReportedBy != "":
 		f := best.Fault
-		if !n.lastReport.IsZero() && a.now.Sub(n.lastReport) >= silentAfter {
+		if !n.lastReport.IsZero() && a.now.Sub(n.lastReport) >= a.core.timeouts.Missed {
 			by = append(by, "the control")
 		}
 		f.What = "it stands still or cannot be reached: nothing is heard of it any more by " + joinNames(by) +

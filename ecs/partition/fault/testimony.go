@@ -5,10 +5,6 @@ import (
 	"time"
 )
 
-// stallAftermath is how long after a node's stall its reports of broken links may be consequences of the stall: a link
-// times out within 5 s at the stalled end, as it did at the other one.
-const stallAftermath = 10 * time.Second
-
 // admit is the only place that decides whether an observation counts, and against which node. For example, n1 is
 // suspended for 6 s; its links time out at both ends, and when it runs again it reports the link to n2 as broken: the
 // stall of n1 is the fault, not n2.
@@ -44,7 +40,7 @@ func (c *Core) admit(x Observation) (counts Observation, ok bool) {
 // reported its closed links before its own report arrived.
 func (n *node) gaveUpForData(x Observation, now time.Time) bool {
 	return x.Subsystem == SubsystemData && x.Kind == ReportedByPeer && !n.processEnded && !n.stalledLately(now) &&
-		now.Sub(n.lostAt) < peerWitnessTimeout
+		now.Sub(n.lostAt) < n.timeouts.Witness
 }
 
 // endsInGoodOrder says that an observation is part of a node's departure and not a fault: the node was told to end, and
@@ -60,14 +56,15 @@ func (n *node) endsInGoodOrder(x Observation) bool {
 	return x.Kind == Disconnected || x.Kind == ReportedByPeer || n.finalReported
 }
 
-// stalledLately says that a silence of the node, of silentAfter or longer, ended less than stallAftermath ago.
+// stalledLately says that a silence of the node, of Timeouts.Missed or longer, ended less than Timeouts.Aftermath ago:
+// its reports of broken links may be consequences, since a link times out at the stalled end, too.
 func (n *node) stalledLately(now time.Time) bool {
-	return !n.resumedAt.IsZero() && now.Sub(n.resumedAt) < stallAftermath
+	return !n.resumedAt.IsZero() && now.Sub(n.resumedAt) < n.timeouts.Aftermath
 }
 
 // reportsSteadily says that the node's reports come, and that there was no silence lately.
 func (n *node) reportsSteadily(now time.Time) bool {
-	return !n.lastReport.IsZero() && now.Sub(n.lastReport) < silentAfter && !n.stalledLately(now)
+	return !n.lastReport.IsZero() && now.Sub(n.lastReport) < n.timeouts.Missed && !n.stalledLately(now)
 }
 
 // turnAgainst turns the observation of a node that had stalled into one of that node itself.

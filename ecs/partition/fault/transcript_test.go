@@ -167,7 +167,8 @@ func complaint(err error) string {
 
 // make makes the nodes of a scene.
 func (p *player) make(w []string) {
-	p.core, p.units, p.scheduler, p.now = New(slices.Contains(w, "spawned")), nil, "", time.Unix(1000, 0)
+	p.core = New(slices.Contains(w, "spawned"), config.Default().Timeouts())
+	p.units, p.scheduler, p.now = nil, "", time.Unix(1000, 0)
 	rus, bus, policy := transcript.Number(p.t, w[1]), 0, "essential"
 	if w[0] == "units" {
 		bus = transcript.Number(p.t, w[2])

@@ -9,12 +9,8 @@ import (
 	"ringlet/node/fsm"
 )
 
-// unresponsiveAfter is the time without a report after which a node counts as unresponsive when a run waits for it:
-// reports come every 0.5 s.
-const unresponsiveAfter = 10 * time.Second
-
 // NameUnresponsive narrows a fault down. f.Component lists the nodes that the end of a run waits for; if some of them
-// have sent no report for unresponsiveAfter, f becomes the fault of those: their processes exist and hang.
+// have sent no report for Timeouts.Control, f becomes the fault of those: their processes exist and hang.
 func (c *Core) NameUnresponsive(f *Fault, now time.Time) {
 	var unresponsive []string
 	var longest time.Duration
@@ -24,7 +20,7 @@ func (c *Core) NameUnresponsive(f *Fault, now time.Time) {
 		if n == nil || n.lastReport.IsZero() {
 			continue
 		}
-		if silent := now.Sub(n.lastReport); silent >= unresponsiveAfter {
+		if silent := now.Sub(n.lastReport); silent >= c.timeouts.Control {
 			unresponsive, longest = append(unresponsive, name), max(longest, silent)
 		}
 	}

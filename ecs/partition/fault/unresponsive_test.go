@@ -24,7 +24,7 @@ func TestMute(t *testing.T) {
 		"none ever spoke": {nil, "n0, n1", subsystemInput},
 	} {
 		t.Run(name, func(t *testing.T) {
-			core := New(true)
+			core := New(true, config.Default().Timeouts())
 			core.SetView([]Unit{{Node: "n0", Readout: true}, {Node: "n1", Readout: true}}, "", config.LossPolicy{},
 				config.LossPolicy{})
 			for at := began; !at.After(now); at = at.Add(time.Second) {
@@ -53,7 +53,7 @@ func TestMute(t *testing.T) {
 // node whose reports come, is blamed itself: it stood still.
 func TestSilentWhileTheControlCameBack(t *testing.T) {
 	for after, who := range map[time.Duration]string{5 * time.Second: "n1", 100 * time.Millisecond: "n2"} {
-		core, now := New(false), time.Unix(1000, 0)
+		core, now := New(false, config.Default().Timeouts()), time.Unix(1000, 0)
 		core.SetView([]Unit{{Node: "n0", Builder: true}, {Node: "n1", Builder: true}, {Node: "n2", Builder: true}}, "",
 			config.LossPolicy{MinUnits: 1}, config.LossPolicy{MinUnits: 1})
 		core.BeginRun()
@@ -73,7 +73,7 @@ func TestSilentWhileTheControlCameBack(t *testing.T) {
 // TestStalledNodeMissesOneThatIsLost holds that a node which was silent is not blamed for its lost link to a node that
 // the run goes on without already, though that node's process still reports, as when its units were moved by hand.
 func TestStalledNodeMissesOneThatIsLost(t *testing.T) {
-	core, now := New(false), time.Unix(1000, 0)
+	core, now := New(false, config.Default().Timeouts()), time.Unix(1000, 0)
 	core.SetView([]Unit{{Node: "n0", Readout: true}, {Node: "n1", Builder: true}, {Node: "n2", Builder: true}}, "n0",
 		config.LossPolicy{MinUnits: 1}, config.LossPolicy{MinUnits: 1})
 	core.BeginRun()

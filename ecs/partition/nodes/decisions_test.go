@@ -77,7 +77,7 @@ func TestDecisionAccounts(t *testing.T) {
 // TestDecisionsOfTheDead: what a decision unit told last is marked as that where its process has ended, though no
 // policy tolerated the loss and the run was given up.
 func TestDecisionsOfTheDead(t *testing.T) {
-	nodeSet := &NodeSet{faults: newFaults(false), roster: roster{nodes: []*member{{name: "n1"}}}}
+	nodeSet := &NodeSet{faults: usualFaults(false), roster: roster{nodes: []*member{{name: "n1"}}}}
 	r := &Run{NodeSet: nodeSet}
 	r.cfg.DecisionNode = "n1"
 	var before, after Report

@@ -12,6 +12,7 @@ import (
 
 	"ringlet/ecs/partition/fault"
 	"ringlet/node"
+	"ringlet/node/config"
 	"ringlet/node/fsm"
 	"ringlet/node/spawn"
 	nodev1 "ringlet/proto/ringlet/node/v1"
@@ -30,8 +31,8 @@ type faults struct {
 	lossesUnderWay atomic.Int32  // calls of onLoss
 }
 
-func newFaults(spawnsNodes bool) *faults {
-	return &faults{core: fault.New(spawnsNodes), faulted: make(chan struct{})}
+func newFaults(spawnsNodes bool, timeouts config.Timeouts) *faults {
+	return &faults{core: fault.New(spawnsNodes, timeouts), faulted: make(chan struct{})}
 }
 
 // queryCore calls a function of the core that returns a value, under the lock.
@@ -192,7 +193,7 @@ func asError(x *fault.Fault) *fault.Error {
 	return &fault.Error{Fault: *x}
 }
 
-// AwaitCause waits until the cause is conclusive, 5 s at most, and returns it; nil if nothing broke.
+// AwaitCause waits until the cause is conclusive, Timeouts.Witness at most, and returns it; nil if nothing broke.
 func (f *faults) AwaitCause() *fault.Error {
 	for began := time.Now(); !queryCore(f, func(c *fault.Core) bool { return c.IsConclusive(time.Since(began)) }); {
 		time.Sleep(10 * time.Millisecond)

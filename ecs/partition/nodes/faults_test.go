@@ -11,13 +11,14 @@ import (
 
 	"ringlet/ecs/partition/fault"
 	"ringlet/node"
+	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 	"ringlet/tagnet/core"
 )
 
 func TestFaultsCollect(t *testing.T) {
-	f := newFaults(false)
+	f := usualFaults(false)
 	f.updateCore((*fault.Core).AcceptReports)
 	said := func(node, state string, c *nodev1.Cause) {
 		f.observeReport(node, &nodev1.Report{Status: &nodev1.Status{State: state, Cause: c}}, true)
@@ -72,7 +73,7 @@ func TestFaultOfCommands(t *testing.T) {
 		}
 		return &commandError{Node: node, Command: nodev1.Command_COMMAND_CONFIGURE, Err: st.Err()}
 	}
-	r := &NodeSet{faults: newFaults(false)}
+	r := &NodeSet{faults: usualFaults(false)}
 	for name, c := range map[string]struct {
 		err             error
 		want, subsystem string
@@ -104,7 +105,7 @@ func TestFaultOfCommands(t *testing.T) {
 
 // TestBadPeers: a builder unit that goes on without what a readout unit sends is believed, and is not at fault.
 func TestBadPeers(t *testing.T) {
-	r := &Run{NodeSet: &NodeSet{faults: newFaults(false)}}
+	r := &Run{NodeSet: &NodeSet{faults: usualFaults(false)}}
 	setUnits(t, r, "essential", "r0", "b1", "b2")
 	r.faults.tolerateLosses(nil)
 	bad := &nodev1.Cause{Component: "r0", Part: "data", What: "it does not fit"}
@@ -141,4 +142,9 @@ func TestPartsAreOne(t *testing.T) {
 	if fault.SubsystemTransport != node.SubsystemTransport || fault.SubsystemScheduler != node.SubsystemScheduler {
 		t.Error("nodes have other words")
 	}
+}
+
+// usualFaults are those of a control with default settings.
+func usualFaults(spawnsNodes bool) *faults {
+	return newFaults(spawnsNodes, config.Default().Timeouts())
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ringlet/ecs/partition/fault"
+	"ringlet/node/config"
 	"ringlet/tagnet"
 	"ringlet/tagnet/core"
 )
@@ -72,6 +73,7 @@ func (f *fakeScheduler) Drained() <-chan struct{} { return f.drained }
 // that does not come about.
 func TestInclude(t *testing.T) {
 	const never = time.Hour
+	most := config.Default().Timeouts().Include
 	for name, c := range map[string]struct {
 		reconciledAfter, attached, drained time.Duration // from now
 		lost                               bool
@@ -82,8 +84,8 @@ func TestInclude(t *testing.T) {
 		"at once": {},
 		"when confirmed": {reconciledAfter: 320 * time.Millisecond, attached: 600 * time.Millisecond,
 			takes: 600 * time.Millisecond},
-		"never confirmed":  {reconciledAfter: never, takes: includeTimeout, says: "r1 may still be writing"},
-		"never comes back": {attached: never, takes: includeTimeout, says: "has not come back"},
+		"never confirmed":  {reconciledAfter: never, takes: most, says: "r1 may still be writing"},
+		"never comes back": {attached: never, takes: most, says: "has not come back"},
 		"the run ends":     {reconciledAfter: never, drained: time.Second, takes: time.Second, says: "the run is over"},
 		"lost meanwhile": {reconciledAfter: 500 * time.Millisecond, lost: true, takes: 500 * time.Millisecond,
 			says: "was lost"},
@@ -100,7 +102,7 @@ func TestInclude(t *testing.T) {
 					drained:    make(chan struct{}),
 					fails:      c.fails,
 				}
-				r := &Run{NodeSet: &NodeSet{faults: newFaults(false)}, scheduler: &scheduler{sched: f}}
+				r := &Run{NodeSet: &NodeSet{faults: usualFaults(false)}, scheduler: &scheduler{sched: f}}
 				r.units = &units{run: r}
 				setUnits(t, r, "at-least 1 of 3", "r1", "b1", "b2", "b3")
 				if err := queryCore(r.faults, func(c *fault.Core) error { return c.Exclude("b1") }); err != nil {

@@ -32,6 +32,7 @@ type member struct {
 	client     nodev1.NodeClient
 	firstEntry *nodev1.Member // in the view, when the node was connected; see entry
 	term       *nodev1.Term   // of this control
+	confirm    time.Duration  // Timeouts.Confirm of the configuration
 	faults     *faults        // gets the node's reports; nil in tests
 
 	newEntry      atomic.Pointer[nodev1.Member] // in the view, since the node was readmitted; nil: it was not
@@ -108,17 +109,17 @@ func (m *member) command(ctx context.Context, req *nodev1.CommandRequest) error 
 	return &commandError{Node: m.name, Command: req.GetCommand(), Err: err}
 }
 
-// retryTimeout is how long a command is repeated whose connection broke: a little longer than a unit's session with its
-// scheduler may be without a stream.
+// retryTimeout is how long a command is repeated whose connection broke, or Timeouts.Confirm if that is longer.
 const (
 	retryTimeout  = 4 * time.Second
 	retryInterval = 100 * time.Millisecond
 )
 
-// retry repeats a call whose connection broke, for at most retryTimeout. The command may have arrived or not, and a
-// node that gets it twice does it once. A caller that learns of the end of the node's process ends ctx earlier.
+// retry repeats a call whose connection broke, for at most retryTimeout or m.confirm. The command may have arrived or
+// not, and a node that gets it twice does it once. A caller that learns of the end of the node's process ends ctx
+// earlier.
 func (m *member) retry(ctx context.Context, call func() error) error {
-	within, cancel := context.WithTimeout(ctx, retryTimeout)
+	within, cancel := context.WithTimeout(ctx, max(retryTimeout, m.confirm))
 	defer cancel()
 	return poll(within, retryInterval, func() (bool, error) {
 		err := call()
@@ -264,6 +265,7 @@ func (c *NodeSet) newMember(m *nodev1.Member) (*member, error) {
 		client:     nodev1.NewNodeClient(conn),
 		firstEntry: m,
 		term:       termMessage(c.opts.Term),
+		confirm:    c.cfg.Timeouts().Confirm,
 		faults:     c.faults,
 	}, nil
 }

@@ -82,7 +82,7 @@ func NewNodeSet(opts Options, cfg config.Completed) *NodeSet {
 	if opts.ReadyTimeout == 0 {
 		opts.ReadyTimeout = 60 * time.Second
 	}
-	c := &NodeSet{opts: opts, log: opts.Log, cfg: cfg, faults: newFaults(opts.SpawnsNodes)}
+	c := &NodeSet{opts: opts, log: opts.Log, cfg: cfg, faults: newFaults(opts.SpawnsNodes, cfg.Timeouts())}
 	c.watch = &watch{set: c}
 	return c
 }

@@ -266,7 +266,7 @@ func (r *Run) collectReports() {
 		r.log.Warn("the scheduler did not give its last figures", "err", err)
 		r.lost = true
 	}
-	most := finalReportTimeout
+	most := r.cfg.Timeouts().Control
 	if r.State().GivenUp {
 		most = finalReportTryTimeout // no accounts depend on the reports
 	}
@@ -301,9 +301,6 @@ func accountsFinal(st tagcore.Stats) bool {
 	return tagcore.State(reg.GetState()) == tagcore.Drained && reg.GetInFlight() == 0
 }
 
-// finalReportTryTimeout bounds one request for a node's final report, which the node has ready. finalReportTimeout
-// bounds all requests to it: as long as a run tolerates that a node is silent.
-const (
-	finalReportTryTimeout = 2 * time.Second
-	finalReportTimeout    = silenceTimeout
-)
+// finalReportTryTimeout bounds one request for a node's final report, which the node has ready. Timeouts.Control bounds
+// all requests to it, as it does the silence of a node in a run.
+const finalReportTryTimeout = 2 * time.Second

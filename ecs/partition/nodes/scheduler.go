@@ -239,7 +239,7 @@ const attachGrace = 5 * time.Second
 
 // createScheduler makes the scheduler on its host and attaches to it.
 func (r *scheduler) createScheduler(ctx context.Context, n *member, core tagcore.Config) error {
-	wait := r.set.opts.ReadyTimeout + attachGrace
+	wait := tagnet.UnitTimeouts{Attach: r.set.opts.ReadyTimeout + attachGrace, Resume: r.cfg.Timeouts().Resume}
 	if err := tagnet.BeginScheduler(ctx, n.conn, r.schedulerScope(), core, wait); err != nil {
 		return &fault.Error{Fault: fault.SeenByControl(n.name, fault.SubsystemScheduler,
 			"the scheduler could not be made on it: "+err.Error())}
@@ -305,7 +305,7 @@ func (r *scheduler) schedulerAnswers() bool {
 }
 
 func (r *scheduler) askRepeatedly(n *member, sched tagnet.Scheduler) error {
-	ctx, cancel := context.WithTimeout(context.Background(), retryTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), max(retryTimeout, n.confirm))
 	defer cancel()
 	return poll(ctx, retryInterval, func() (bool, error) {
 		st, failed := sched.Stats()

@@ -26,7 +26,7 @@ func TestStoppedProcessIsTheCause(t *testing.T) {
 	if isStopped(process) || isStopped("") {
 		t.Fatal("a process that runs counts as stopped")
 	}
-	f := newFaults(true)
+	f := usualFaults(true)
 	f.tolerateLosses(func(fault.Fault) {})
 	f.updateCore(func(c *fault.Core) { c.SetLocation("n2", "alpha", process) })
 	if err := sleeper.Process.Signal(syscall.SIGSTOP); err != nil {

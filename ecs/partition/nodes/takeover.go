@@ -19,10 +19,6 @@ import (
 //	every node is told its address ─► its units attach and say what they know ─► the successor has rebuilt the state
 //	the control follows the successor, and has it exclude the units of lost nodes as for any loss
 
-// recallTimeout is how long a successor waits for the units: a unit whose process is there attaches within
-// milliseconds, on a busy machine within a second.
-const recallTimeout = tagnet.DefaultResumeTimeout
-
 // errNoSuccessor is a run whose scheduler cannot be taken over.
 var errNoSuccessor = errors.New("no other node can take over the scheduler")
 
@@ -61,7 +57,7 @@ func (u *units) takeOver() (by string, err error) {
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), r.opts.timeoutFor(2*recallTimeout))
+	ctx, cancel := context.WithTimeout(context.Background(), r.opts.timeoutFor(2*r.cfg.Timeouts().Recall))
 	defer cancel()
 	began := time.Now()
 	scope := r.schedulerScope()
@@ -96,7 +92,8 @@ func (u *units) publishSuccessor(ctx context.Context, host *member, living []*me
 
 // succession is who lives, for the successor.
 func (r *Run) succession(living []*member) tagnet.Succession {
-	out := tagnet.Succession{Wait: recallTimeout, FirstTokenNs: r.LastStats().GetFirstTokenNs(),
+	wait := r.cfg.Timeouts()
+	out := tagnet.Succession{Wait: wait.Recall, Resume: wait.Resume, FirstTokenNs: r.LastStats().GetFirstTokenNs(),
 		Substitutes: map[string]string{}}
 	excluded := r.InactiveBuilders()
 	for _, n := range r.nodes {

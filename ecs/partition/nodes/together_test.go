@@ -44,7 +44,7 @@ func (s scripted) Command(ctx context.Context, _ *nodev1.CommandRequest,
 // A stream that ends with its node strikes before the node has said why; what it says is the cause all the same.
 func TestTogetherWhenStruck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &NodeSet{faults: newFaults(false)}
+		r := &NodeSet{faults: usualFaults(false)}
 		r.nodes = []*member{{name: "n0", client: scripted{after: time.Second, blame: "n0"}},
 			{name: "n1", client: scripted{after: -1}}}
 		r.faults.observe(fault.Observation{Kind: fault.Disconnected,
@@ -71,7 +71,7 @@ func TestTogether(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := &NodeSet{faults: newFaults(false)}
+				r := &NodeSet{faults: usualFaults(false)}
 				for i, s := range c.nodes {
 					r.nodes = append(r.nodes, &member{name: "n" + string(rune('0'+i)), client: s})
 				}
@@ -99,7 +99,7 @@ func TestTogether(t *testing.T) {
 // mistake of anybody's; one that stands still without being lost is waited for.
 func TestAllButWhoIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &NodeSet{faults: newFaults(false)}
+		r := &NodeSet{faults: usualFaults(false)}
 		r.nodes = []*member{{name: "n0", client: scripted{after: time.Second}}, {name: "n1", client: scripted{after: -1}}}
 		began := time.Now()
 		time.AfterFunc(3*time.Second, func() {

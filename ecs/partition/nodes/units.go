@@ -169,13 +169,13 @@ func (u *units) Exclude(node string) (reissued int, err error) {
 }
 
 // Include has a builder unit get MEPs again, and waits until the scheduler has included it: first all readout units
-// confirm the exclusion, then the builder unit frees its slots. If that takes longer than includeTimeout, the builder
+// confirm the exclusion, then the builder unit frees its slots. If that takes longer than Timeouts.Include, the builder
 // unit stays out.
 func (u *units) Include(ctx context.Context, node string) error {
 	if err := queryCore(u.run.faults, func(c *fault.Core) error { return c.MayInclude(node) }); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, u.run.opts.timeoutFor(includeTimeout))
+	ctx, cancel := context.WithTimeout(ctx, u.run.opts.timeoutFor(u.run.cfg.Timeouts().Include))
 	defer cancel()
 	if err := u.run.awaitIncluded(ctx, node); err != nil {
 		if _, undone := u.run.current().ExcludeBU(node); undone != nil {
@@ -186,13 +186,9 @@ func (u *units) Include(ctx context.Context, node string) error {
 	return u.run.markIncluded(node) // it may have been lost meanwhile
 }
 
-// includeTimeout bounds an inclusion: a write under way on a stalled link has its outcome, or the link its end, within
-// 5 s by QUIC, and the builder unit asks every 0.2 s. Usually an inclusion takes 0.3 s. includePollInterval is how
-// often the control asks the scheduler.
-const (
-	includeTimeout      = 8 * time.Second
-	includePollInterval = 50 * time.Millisecond
-)
+// includePollInterval is how often the control asks the scheduler whether it has included a builder unit, which itself
+// asks every 0.2 s. Usually an inclusion takes 0.3 s.
+const includePollInterval = 50 * time.Millisecond
 
 // awaitIncluded asks the scheduler to include a builder unit until it has. The error is the last reason why it has not.
 func (u *units) awaitIncluded(ctx context.Context, node string) error {

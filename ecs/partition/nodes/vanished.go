@@ -26,7 +26,8 @@ func (r *reporter) noteUnreported(out *Report) {
 		return
 	}
 	f := fault.SeenByControl(strings.Join(out.Unreported, ", "), fault.SubsystemProcess,
-		fmt.Sprintf("lost after the run had ended and before the final report, which did not come in %v", finalReportTimeout))
+		fmt.Sprintf("lost after the run had ended and before the final report, which did not come in %v",
+			r.cfg.Timeouts().Control))
 	f.Advice = "What was built is in the output as far as this report says; what was not checked, it names. Look at " +
 		"what ended the process or held it up: its log, the kernel for want of memory."
 	out.Cause = &f

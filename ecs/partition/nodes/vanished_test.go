@@ -44,6 +44,7 @@ func (s slow) Report(ctx context.Context, _ *nodev1.ReportRequest, _ ...grpc.Cal
 // A node that answers late is asked again. One that gives no final report is lost, and named, with what was not
 // checked; nobody waits for one whose process has ended.
 func TestFinalReports(t *testing.T) {
+	most := config.Default().Timeouts().Control
 	for name, c := range map[string]struct {
 		after  time.Duration // from when on it answers
 		ended  bool
@@ -54,9 +55,9 @@ func TestFinalReports(t *testing.T) {
 	}{
 		"at once":               {0, false, "essential", "GOOD", 0, 0},
 		"late":                  {5 * time.Second, false, "essential", "GOOD", 4 * time.Second, 6 * time.Second},
-		"never":                 {time.Hour, false, "essential", "INCOMPLETE", finalReportTimeout, finalReportTimeout},
+		"never":                 {time.Hour, false, "essential", "INCOMPLETE", most, most},
 		"its process has ended": {0, true, "essential", "INCOMPLETE", 0, time.Second},
-		"never, and expendable": {time.Hour, false, "expendable", "DEGRADED", finalReportTimeout, finalReportTimeout},
+		"never, and expendable": {time.Hour, false, "expendable", "DEGRADED", most, most},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -22,17 +22,13 @@ import (
 	"ringlet/tagnet"
 )
 
-// reportInterval is the time between two reports of a node.
-const reportInterval = 500 * time.Millisecond
-
 // awakeInterval is the time between two calls of fault.Core.AwakeTime.
 const awakeInterval = 200 * time.Millisecond
 
-// How long the control tolerates that it is cut off from a node. Building does not need the control, so a short cut
-// must not end a run: if the node is lost to other nodes, too, their links time out within 5 s, before silenceTimeout.
-// The keepalive finds a connection whose other end is gone; gRPC allows no shorter keepaliveInterval.
+// The control tolerates for Timeouts.Control that it is cut off from a node. Building does not need the control, so a
+// short cut must not end a run: if the node is lost to other nodes, too, their links time out before. The keepalive
+// finds a connection whose other end is gone; gRPC allows no shorter keepaliveInterval.
 const (
-	silenceTimeout    = 10 * time.Second
 	rewatchInterval   = 100 * time.Millisecond
 	keepaliveInterval = 10 * time.Second
 	keepaliveTimeout  = 5 * time.Second
@@ -94,7 +90,7 @@ func (w *watch) follow(n *member) {
 	n.setWatch(func() { cancel(); <-over })
 	go func() {
 		defer close(over)
-		err := w.followUntilGone(ctx, n, silenceTimeout)
+		err := w.followUntilGone(ctx, n, w.set.cfg.Timeouts().Control)
 		if fenced := tagnet.AsFencedError(err); fenced != nil {
 			w.set.observe(fencedObservation(n.name, fenced))
 			return
@@ -173,7 +169,7 @@ func isConnRefused(err error) bool {
 func (w *watch) followUntilGone(ctx context.Context, n *member, timeout time.Duration) error {
 	var cut time.Time // when the reports stopped, in awake time; zero while they come
 	for {
-		err := n.followReports(ctx, func(rep *nodev1.Report) error {
+		err := n.followReports(ctx, w.set.cfg.Timeouts().Report, func(rep *nodev1.Report) error {
 			if !cut.IsZero() {
 				if isNewProcess(n.latestReport(), rep) {
 					return errNewProcess
@@ -246,10 +242,11 @@ var errNewProcess = errors.New("a new process answers in its place")
 const maxLiveSteps = 48
 
 // followReports calls each with every report until each fails or the stream ends, and returns the error: never nil.
-func (m *member) followReports(ctx context.Context, each func(*nodev1.Report) error) error {
+// interval is the time between two reports.
+func (m *member) followReports(ctx context.Context, interval time.Duration, each func(*nodev1.Report) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := m.client.Watch(ctx, &nodev1.WatchRequest{IntervalMs: uint32(reportInterval.Milliseconds()),
+	stream, err := m.client.Watch(ctx, &nodev1.WatchRequest{IntervalMs: uint32(interval.Milliseconds()),
 		Timeline: maxLiveSteps, Term: m.term})
 	if err != nil {
 		return err

@@ -2320,9 +2320,11 @@ type BeginRequest struct {
 	// What triggers events: hand, unix:PATH or udp:HOST:PORT; empty: what the readout units have read is issued.
 	Trigger string `protobuf:"bytes,22,opt,name=trigger,proto3" json:"trigger,omitempty"`
 	// The scheduler of this view is lost: the host makes its successor. The answer comes when the state is rebuilt.
-	Succession    *Succession `protobuf:"bytes,21,opt,name=succession,proto3" json:"succession,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Succession *Succession `protobuf:"bytes,21,opt,name=succession,proto3" json:"succession,omitempty"`
+	// Milliseconds that the stream of a unit may be broken before the unit is lost, one minute at most; 0: 3 s.
+	ResumeTimeoutMs uint32 `protobuf:"varint,23,opt,name=resume_timeout_ms,json=resumeTimeoutMs,proto3" json:"resume_timeout_ms,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *BeginRequest) Reset() {
@@ -2507,6 +2509,13 @@ func (x *BeginRequest) GetSuccession() *Succession {
 		return x.Succession
 	}
 	return nil
+}
+
+func (x *BeginRequest) GetResumeTimeoutMs() uint32 {
+	if x != nil {
+		return x.ResumeTimeoutMs
+	}
+	return 0
 }
 
 // Succession says from whom a successor hears what its predecessor had done.
@@ -3263,7 +3272,7 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x0fControlResponse\x12.\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x18.ringlet.tagnet.v1.StateR\x05state\x12\x1a\n" +
 	"\breissued\x18\x02 \x01(\x04R\breissued\x12\x14\n" +
-	"\x05taken\x18\x03 \x01(\x04R\x05taken\"\x94\x05\n" +
+	"\x05taken\x18\x03 \x01(\x04R\x05taken\"\xc0\x05\n" +
 	"\fBeginRequest\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12\x10\n" +
 	"\x03rus\x18\x02 \x03(\tR\x03rus\x12\x10\n" +
@@ -3290,7 +3299,8 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\atrigger\x18\x16 \x01(\tR\atrigger\x12=\n" +
 	"\n" +
 	"succession\x18\x15 \x01(\v2\x1d.ringlet.tagnet.v1.SuccessionR\n" +
-	"succession\"\x81\x02\n" +
+	"succession\x12*\n" +
+	"\x11resume_timeout_ms\x18\x17 \x01(\rR\x0fresumeTimeoutMs\"\x81\x02\n" +
 	"\n" +
 	"Succession\x12\x10\n" +
 	"\x03rus\x18\x01 \x03(\tR\x03rus\x12\x10\n" +
