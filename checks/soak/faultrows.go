@@ -29,6 +29,7 @@ const (
 	happenTerm     happening = "SIGTERM"
 	happenRestart  happening = "restart" // SIGTERM, and a new process when it has ended
 	happenCut      happening = "host cut 8 s"
+	happenCutSoon  happening = "host cut 8 s with silence 2 s"
 	happenDiskFull happening = "disk full 8 s"
 )
 
@@ -39,10 +40,18 @@ func (h happening) duration() time.Duration {
 		return time.Second
 	case happenStop10:
 		return 10 * time.Second
-	case happenCut, happenDiskFull:
+	case happenCut, happenCutSoon, happenDiskFull:
 		return 8 * time.Second
 	}
 	return 0
+}
+
+// silence is the setting of that name in the run.
+func (h happening) silence() time.Duration {
+	if h == happenCutSoon {
+		return 2 * time.Second
+	}
+	return 5 * time.Second // the default
 }
 
 // A role says whom a row strikes.
@@ -91,6 +100,7 @@ func faultRows(withHosts bool) (rows []faultRow) {
 		for _, what := range []happening{happenKill, happenStop1, happenStop10, happenTerm, happenRestart, happenCut} {
 			add(placeHosts, "shift", what, everyone...)
 		}
+		add(placeHosts, "shift", happenCutSoon, roleReadout, roleBuilder, roleFolded, roleScheduler, roleTwo)
 		add(placeHosts, "shift", happenDiskFull, roleBuilder, roleFolded, roleTwo)
 	}
 	for _, discipline := range otherDisciplines {
@@ -145,6 +155,9 @@ func (c faultCase) settings() (set []string) {
 		add("decision-node", s.decision)
 	}
 	add("discipline", c.Discipline)
+	if c.What == happenCutSoon {
+		add("silence", c.What.silence())
+	}
 	lost := 1
 	if c.Who == roleTwo {
 		lost = 2
@@ -192,17 +205,15 @@ type rightOutcome struct {
 }
 
 // Bounds of the issue that asked for this table: who stands still holds up nobody for longer than a quarter of a
-// second; a scheduler is replaced 2 s after the end of its process, and 7 s after nothing is heard of its host. For a
-// readout unit that stands still the others wait by decision, since its fragments are needed, and in a tag ring for a
-// builder unit, too, since a readout unit keeps a tag until its write has its outcome: until it goes on, or its links are
-// given up.
+// second; a scheduler is replaced 2 s after the end of its process; of a host of which nothing is heard, units are
+// replaced 2 s after the silence that the run bears. For a readout unit that stands still the others wait by decision,
+// since its fragments are needed, and in a tag ring for a builder unit, too, since a readout unit keeps a tag until its
+// write has its outcome: until it goes on, or its links are given up, after nine tenths of that silence.
 const (
 	boundNothing   = 250 * time.Millisecond
 	boundStop      = 500 * time.Millisecond
-	boundGivenUp   = 4500 * time.Millisecond // after which a link counts as broken
 	boundProcess   = time.Second
 	boundScheduler = 2 * time.Second
-	boundSilence   = 7 * time.Second
 	boundReturn    = 15 * time.Second
 )
 
@@ -214,15 +225,15 @@ func (r faultRow) right() rightOutcome {
 		out.Standstill, out.Verdicts = boundStop, []string{"GOOD"}
 	case happenStop10, happenDiskFull: // the units may wait, or be lost
 		out.Standstill, out.Verdicts = boundStop, []string{"GOOD", "DEGRADED"}
-	case happenCut:
-		out.Standstill = boundSilence
+	case happenCut, happenCutSoon:
+		out.Standstill = r.What.silence() + boundScheduler
 	case happenTerm:
 		out.ReturnTime = 0
 	}
 	isWaitedFor := r.Who == roleReadout || r.Who == roleFolded || r.Who == roleTwo ||
 		strings.HasPrefix(r.Discipline, "tagring")
 	if isWaitedFor && (r.What == happenStop1 || r.What == happenStop10) {
-		out.Standstill += min(r.What.duration(), boundGivenUp)
+		out.Standstill += min(r.What.duration(), r.What.silence()*9/10)
 	}
 	switch {
 	case r.Who == roleControl:
@@ -232,8 +243,8 @@ func (r faultRow) right() rightOutcome {
 			out.Verdicts = []string{"GOOD", "DEGRADED"}
 		}
 		switch r.What {
-		case happenStop10, happenCut:
-			out.Standstill = boundSilence
+		case happenStop10, happenCut, happenCutSoon:
+			out.Standstill = r.What.silence() + boundScheduler
 			if r.Who == roleHeads { // the control makes the successor when it is back
 				out.Standstill += r.What.duration()
 			}

@@ -28,6 +28,9 @@ func TestFaultRows(t *testing.T) {
 		if err := cfg.Complete(); err != nil {
 			t.Fatalf("%v: %v", r, err)
 		}
+		if cfg.Silence != r.What.silence() {
+			t.Errorf("%v: silence is %v in the run", r, cfg.Silence)
+		}
 		rus, bus := len(c.readoutVictims()), len(c.builderVictims())
 		readout, builder := cfg.LossPolicies()
 		inRing := strings.HasPrefix(r.Discipline, "tagring") // the loss of a readout unit ends such a run

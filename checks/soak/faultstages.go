@@ -220,7 +220,7 @@ func (s *hostsStage) relent(what happening, victim string) error {
 		s.c.processByName[victim].resume()
 	case happenDiskFull:
 		return s.c.injector.freeDisks()
-	case happenCut:
+	case happenCut, happenCutSoon:
 		return s.c.bed.SetCable(victim, true)
 	}
 	return nil
