@@ -40,7 +40,7 @@ var budgets = map[string]int{
 	"ecs/partition/nodes":      5090,
 	"ecs/record":               910,
 	"ecs/run":                  380,
-	"event":                    1760,
+	"event":                    1850,
 	"event/ejfat":              150,
 	"event/eudaq":              130,
 	"event/pattern":            560,

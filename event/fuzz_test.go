@@ -36,6 +36,8 @@ func FuzzParseBank(f *testing.F) {
 func FuzzParseMFP(f *testing.F) {
 	f.Add(hexFile(f, "mfp.hex"))
 	f.Add(hexFile(f, "mfp-end.hex"))
+	f.Add(hexFile(f, "mfp-wide.hex"))
+	f.Add(set(27, 0x40)(hexFile(f, "mfp-wide.hex"))) // a size of a GiB and more
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := event.ParseMFP(b)
 		first, n, same := event.MFPEvents(b)
@@ -56,12 +58,18 @@ func FuzzParseMFP(f *testing.F) {
 			Source:     p.Source(),
 			Align:      p.Align(),
 			Version:    p.Version(),
+			Wide:       p.IsWide(),
 		}, fragments...), zeroMFPPadding(p))
+		types, sizes, data := make([]byte, n), make([]byte, 4*n), make([]byte, len(b))
+		if size, ok := p.CopyFragments(types, sizes, data, 0, n, true); !ok || size > len(p.Bytes()) {
+			t.Fatalf("%d bytes of %d copied: %v", size, len(p.Bytes()), ok)
+		}
 	})
 }
 
 func FuzzParseMEP(f *testing.F) {
 	f.Add(hexFile(f, "mep.hex"))
+	f.Add(hexFile(f, "mep-wide.hex"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := event.ParseMEP(b)
 		if err != nil {
@@ -112,7 +120,7 @@ func FuzzParseRecord(f *testing.F) {
 			must.OK(t, err)
 			sameBytes(t, "record", built, r)
 		}
-		if len(r) < event.MaxFragment {
+		if len(r) < event.MaxNarrowFragment {
 			fragments := split(t, r, func(i int, _ event.Bank) uint16 { return uint16(i % 3) }, 3)
 			rebuilt, err := new(event.Rebuilder).Append(nil, fragments)
 			must.OK(t, err)

@@ -62,6 +62,51 @@ func TestGoldenMFP(t *testing.T) {
 	}, whole...), golden)
 }
 
+func TestGoldenWideMFP(t *testing.T) {
+	golden := hexFile(t, "mfp-wide.hex")
+	p, err := event.ParseMFP(append(golden, 0xFF))
+	must.OK(t, err)
+	if p.NumFragments() != 3 || p.Size() != 52 || p.FirstEvent() != 1000 || p.Source() != 0x0102 || p.Align() != 3 ||
+		p.Version() != 5 || !p.IsWide() {
+		t.Errorf("n %d, size %d, first %d, source %d, align %d, version %d, wide %v", p.NumFragments(), p.Size(),
+			p.FirstEvent(), p.Source(), p.Align(), p.Version(), p.IsWide())
+	}
+	fragments := [][]byte{{1, 2, 3, 4, 5}, {}, {0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18}}
+	types := []event.BankType{9, 77, event.FragmentMissing}
+	whole, c := []mfp.Fragment(nil), p.Cursor()
+	for i, data := range p.Fragments() {
+		if !c.Next() || c.Index() != i || c.Event() != 1000+uint64(i) || c.Type() != types[i] ||
+			p.FragmentSize(i) != len(fragments[i]) {
+			t.Errorf("the cursor disagrees with Fragments at fragment %d", i)
+		}
+		sameBytes(t, "Fragments", data, fragments[i])
+		sameBytes(t, "Cursor", c.Data(), fragments[i])
+		sameBytes(t, "Fragment", p.Fragment(i), fragments[i])
+		whole = append(whole, mfp.Fragment{Type: types[i], Data: data})
+	}
+	if c.Next() {
+		t.Error("the cursor goes on after the last fragment")
+	}
+	h := event.MFPHeader{FirstEvent: 1000, Source: 0x0102, Align: 3, Version: 5, Wide: true}
+	sameBytes(t, "built", mfp.Build(h, whole...), golden)
+	set(27, 0x40)(golden) // the highest byte of the first size: 1 GiB and 5 bytes
+	_, err = event.ParseMFP(golden)
+	wantFormatError(t, err, event.ErrRange, "fragment size", 24)
+}
+
+func TestGoldenMEPOfBothKinds(t *testing.T) {
+	p, err := event.ParseMEP(hexFile(t, "mep-wide.hex"))
+	must.OK(t, err)
+	must.OK(t, p.Verify())
+	for i, want := range []bool{false, true} {
+		f, err := p.MFP(i)
+		must.OK(t, err)
+		if f.IsWide() != want || string(f.Fragment(0)) != "abc" {
+			t.Errorf("MFP %d: wide %v, fragment %q", i, f.IsWide(), f.Fragment(0))
+		}
+	}
+}
+
 func TestGoldenMFPByTables(t *testing.T) {
 	golden := hexFile(t, "mfp.hex")
 	buf := make([]byte, 48)

@@ -60,10 +60,12 @@ func zeroMFPPadding(p event.MFP) []byte {
 	for i := event.MFPFixedSize + p.NumFragments(); i%4 != 0; i++ {
 		b[i] = 0
 	}
-	if p.NumFragments()%2 == 1 {
-		clear(b[event.MFPHeaderSize(p.NumFragments())-2:][:2])
-	}
 	end := event.MFPHeaderSize(p.NumFragments())
+	if p.IsWide() {
+		end = event.WideMFPHeaderSize(p.NumFragments())
+	} else if p.NumFragments()%2 == 1 {
+		clear(b[end-2:][:2])
+	}
 	for c := p.Cursor(); c.Next(); {
 		clear(b[end:c.Offset()])
 		end = c.Offset() + len(c.Data())

@@ -150,10 +150,10 @@ func (p MEP) checkMFP(i, low int) (int, error) {
 			"MFP %d of source %d at byte %d reaches beyond the MEP of %d bytes", i, p.Source(i), at, len(p.b))
 	}
 	fixed := p.b[at : at+MFPFixedSize]
-	if m := binary.LittleEndian.Uint16(fixed); m != MFPMagic {
+	if m := binary.LittleEndian.Uint16(fixed); !isMFPMagic(m) {
 		return 0, newFormatError(ErrMagic, FormatMEP, "MFP magic", at,
-			"0x%04X is not 0x%04X where MFP %d of source %d should begin", m,
-			MFPMagic, i, p.Source(i))
+			"0x%04X is not 0x%04X or 0x%04X where MFP %d of source %d should begin", m,
+			MFPMagic, WideMFPMagic, i, p.Source(i))
 	}
 	size := uint64(binary.LittleEndian.Uint32(fixed[4:]))
 	if size < MFPFixedSize || size > uint64(len(p.b)-at) {

@@ -4,21 +4,25 @@ import (
 	"bytes"
 	"encoding/binary"
 	"iter"
+	"math"
 )
 
 // The multi-fragment packet, docs/format/mfp.md.
 const (
-	// MFPMagic stands at the start of every MFP.
+	// MFPMagic stands at the start of every MFP of version 1, whose fragments' sizes have 16 bits.
 	MFPMagic uint16 = 0x40CE
+	// WideMFPMagic stands at the start of every MFP of version 2, a wide one, whose fragments' sizes have 32 bits.
+	WideMFPMagic uint16 = 0x40CF
 	// MFPFixedSize is the size in bytes of the fixed part of the header, before
 	// the type and size tables.
 	MFPFixedSize = 20
 	// MaxPacking is the most fragments an MFP can hold: their count is a u16.
 	MaxPacking = 1<<16 - 1
-	// MaxFragment is the largest fragment in bytes: its size is a u16.
-	MaxFragment = 1<<16 - 1
-	// maxAlign is the largest log2 of an alignment that is accepted. No fragment
-	// is larger than 2^16 bytes, so a larger alignment would only waste room.
+	// MaxFragment is the largest fragment in bytes.
+	MaxFragment = 1 << 30
+	// MaxNarrowFragment is the largest fragment in bytes of an MFP that is not wide: its size is a u16.
+	MaxNarrowFragment = 1<<16 - 1
+	// maxAlign is the largest log2 of an alignment that is accepted.
 	maxAlign = 16
 	// EndOfRun is the first event id of the packet that marks a run's end. Such
 	// a packet holds no fragments.
@@ -35,6 +39,7 @@ type MFP struct {
 	fragmentCount int
 	data          int   // offset of the first fragment
 	align         uint8 // log2
+	wide          bool
 }
 
 // ParseMFP views the first packet in b; bytes after it are ignored.
@@ -43,8 +48,8 @@ type MFP struct {
 // the fragments and the header add up to exactly the packet's size, and that
 // no fragment belongs to an event id of EndOfRun or beyond. After that no
 // accessor can fail. It reads the header and the size table, not the
-// fragments. The error is a *FormatError of kind ErrTruncated, ErrMagic,
-// ErrSize or ErrRange.
+// fragments. A wide packet's fragments have at most MaxFragment bytes. The
+// error is a *FormatError of kind ErrTruncated, ErrMagic, ErrSize or ErrRange.
 func ParseMFP(b []byte) (MFP, error) {
 	h, err := readHeader(b)
 	if err != nil {
@@ -53,8 +58,9 @@ func ParseMFP(b []byte) (MFP, error) {
 	return MFP{
 		b:             b[:h.size:h.size],
 		fragmentCount: h.fragmentCount,
-		data:          MFPHeaderSize(h.fragmentCount),
+		data:          mfpHeaderSize(h.fragmentCount, h.wide),
 		align:         h.align,
+		wide:          h.wide,
 	}, nil
 }
 
@@ -71,6 +77,7 @@ type mfpHeader struct {
 	size          uint64 // of the packet, bytes
 	fragmentCount int
 	align         uint8 // log2
+	wide          bool
 }
 
 // readHeader reads and checks the header and the size table.
@@ -79,17 +86,19 @@ func readHeader(b []byte) (h mfpHeader, err error) {
 		return h, newFormatError(ErrTruncated, FormatMFP, "header", 0, "%d bytes left, the fixed part needs %d", len(b),
 			MFPFixedSize)
 	}
-	if magic := binary.LittleEndian.Uint16(b); magic != MFPMagic {
-		return h, newFormatError(ErrMagic, FormatMFP, "magic", 0, "0x%04X is not 0x%04X", magic, MFPMagic)
+	magic := binary.LittleEndian.Uint16(b)
+	if !isMFPMagic(magic) {
+		return h, newFormatError(ErrMagic, FormatMFP, "magic", 0, "0x%04X is not 0x%04X or 0x%04X", magic, MFPMagic,
+			WideMFPMagic)
 	}
+	wide := magic == WideMFPMagic
 	n := int(binary.LittleEndian.Uint16(b[2:]))
 	size := uint64(binary.LittleEndian.Uint32(b[4:]))
 	align := b[18]
-	header := MFPHeaderSize(n)
+	header := mfpHeaderSize(n, wide)
 	if align > maxAlign {
-		return h, newFormatError(ErrRange, FormatMFP, "align", 18,
-			"2^%d bytes is more than the largest fragment, 2^%d is the most",
-			align, maxAlign)
+		return h, newFormatError(ErrRange, FormatMFP, "align", 18, "2^%d bytes is too much, 2^%d is the most", align,
+			maxAlign)
 	}
 	if size < uint64(header) {
 		return h, newFormatError(ErrSize, FormatMFP, "packet size", 4,
@@ -106,8 +115,15 @@ func readHeader(b []byte) (h mfpHeader, err error) {
 			"%d with %d fragments runs into the end-of-run mark",
 			first, n)
 	}
-	sizes := b[header-padTo(2*n, mfpAlign):][:2*n]
-	if sum := uint64(header) + sumPaddedSizes(sizes, align); sum != size {
+	width := sizeWidth(wide)
+	sizes := b[header-padTo(width*n, mfpAlign):][:width*n]
+	if wide {
+		if i := findTooLarge(sizes); i >= 0 {
+			return h, newFormatError(ErrRange, FormatMFP, "fragment size", header-len(sizes)+4*i,
+				"fragment %d has %d bytes, %d are the most", i, binary.LittleEndian.Uint32(sizes[4*i:]), MaxFragment)
+		}
+	}
+	if sum := uint64(header) + sumSizes(sizes, align, wide); sum != size {
 		return h, newFormatError(ErrSize, FormatMFP, "packet size", 4,
 			"%d bytes, but the header and the %d fragments of the size table take %d", size, n, sum)
 	}
@@ -116,35 +132,8 @@ func readHeader(b []byte) (h mfpHeader, err error) {
 		size:          size,
 		fragmentCount: n,
 		align:         align,
+		wide:          wide,
 	}, nil
-}
-
-// sumPaddedSizes adds up a table of u16 sizes, each rounded up to 2^align. It takes
-// four sizes at a time as two pairs of 32-bit lanes; no lane can overflow,
-// since at most 2^14 × 2 values of at most 2^16 meet in one.
-func sumPaddedSizes(sizes []byte, align uint8) uint64 {
-	const lanes = 0x0000FFFF_0000FFFF
-	round := uint64(1)<<align - 1
-	round |= round << 32
-	var sum uint64
-	for len(sizes) >= 8 {
-		w := binary.LittleEndian.Uint64(sizes)
-		sum += (w&lanes+round)&^round + (w>>16&lanes+round)&^round
-		sizes = sizes[8:]
-	}
-	total := sum>>32 + sum&(1<<32-1)
-	for len(sizes) >= 2 {
-		s := uint64(binary.LittleEndian.Uint16(sizes))
-		total += padSize(s, align)
-		sizes = sizes[2:]
-	}
-	return total
-}
-
-// padSize rounds a fragment's size up to 2^align.
-func padSize(n uint64, align uint8) uint64 {
-	round := uint64(1)<<align - 1
-	return (n + round) &^ round
 }
 
 // Bytes is the whole packet.
@@ -169,6 +158,9 @@ func (p MFP) Source() uint16 { return binary.LittleEndian.Uint16(p.b[16:]) }
 // Align is log2 of the multiple, in bytes, to which fragments are padded.
 func (p MFP) Align() uint8 { return p.align }
 
+// IsWide says whether the sizes of the fragments have 32 bits.
+func (p MFP) IsWide() bool { return p.wide }
+
 // Version is the version of the fragments' content.
 func (p MFP) Version() uint8 { return p.b[19] }
 
@@ -177,10 +169,11 @@ func (p MFP) types() []byte {
 	return p.b[MFPFixedSize : MFPFixedSize+p.fragmentCount : MFPFixedSize+p.fragmentCount]
 }
 
-// sizes is the size table, a little-endian u16 a fragment, without its padding.
+// sizes is the size table, a little-endian u16 a fragment, or a u32 if the packet is wide, without its padding.
 func (p MFP) sizes() []byte {
-	at := p.data - padTo(2*p.fragmentCount, mfpAlign)
-	return p.b[at : at+2*p.fragmentCount : at+2*p.fragmentCount]
+	n := sizeWidth(p.wide) * p.fragmentCount
+	at := p.data - padTo(n, mfpAlign)
+	return p.b[at : at+n : at+n]
 }
 
 // FragmentType is the type of fragment i. It panics unless 0 ≤ i < N, like an
@@ -192,39 +185,47 @@ func (p MFP) HasType(t BankType) bool { return bytes.IndexByte(p.types(), byte(t
 
 // FragmentSize is the size in bytes of fragment i, without padding. It panics
 // unless 0 ≤ i < N.
-func (p MFP) FragmentSize(i int) int { return int(binary.LittleEndian.Uint16(p.sizes()[2*i:])) }
+func (p MFP) FragmentSize(i int) int {
+	if p.wide {
+		return int(binary.LittleEndian.Uint32(p.sizes()[4*i:]))
+	}
+	return int(binary.LittleEndian.Uint16(p.sizes()[2*i:]))
+}
 
 // Fragment is the data of fragment i, without padding. It adds up the sizes before i, four at a time: to see all
 // fragments, walk with Cursor or Fragments. It panics unless 0 ≤ i < N.
 func (p MFP) Fragment(i int) []byte {
-	sizes := p.sizes()
-	n := int(binary.LittleEndian.Uint16(sizes[2*i:]))
-	at := p.data + int(sumPaddedSizes(sizes[:2*i], p.align))
+	n := p.FragmentSize(i)
+	at := p.data + int(sumSizes(p.sizes()[:sizeWidth(p.wide)*i], p.align, p.wide))
 	return p.b[at : at+n : at+n]
 }
 
-// CopyFragments copies fragments from to from+n-1: their types and their sizes (u16 each) to the beginnings of two
-// tables, such as those of MFPTables, and their data with its padding to the beginning of dst. It returns the number of
-// data bytes, or false if dst has no room for them. It adds up the sizes it has copied, and not those in the packet:
-// even if another process changes the packet meanwhile, the copied data agree with the copied sizes, or the result is
-// false. It panics unless 0 ≤ from and from+n ≤ N.
-func (p MFP) CopyFragments(types, sizes, dst []byte, from, n int) (int, bool) {
+// CopyFragments copies fragments from to from+n-1: their types to the beginning of a table, their sizes to that of a
+// table of u16, or of u32 if toWide, such as those of MFPTables and WideMFPTables, and their data with its padding to
+// the beginning of dst. It returns the number of data bytes, or false if dst has no room for them, or a size none in
+// its entry. It adds up the sizes it has copied, and not those in the packet: even if another process changes the
+// packet meanwhile, the copied data agree with the copied sizes, or the result is false. It panics unless 0 ≤ from and
+// from+n ≤ N.
+func (p MFP) CopyFragments(types, sizes, dst []byte, from, n int, toWide bool) (int, bool) {
 	copy(types[:n], p.types()[from:from+n])
-	copiedSizes := sizes[:2*n]
-	copy(copiedSizes, p.sizes()[2*from:2*(from+n)])
-	at := uint64(p.data) + sumPaddedSizes(p.sizes()[:2*from], p.align)
-	size := sumPaddedSizes(copiedSizes, p.align)
+	width := sizeWidth(p.wide)
+	copiedSizes := sizes[:sizeWidth(toWide)*n]
+	if !copySizes(copiedSizes, p.sizes()[width*from:width*(from+n)], toWide, p.wide) {
+		return 0, false
+	}
+	at := uint64(p.data) + sumSizes(p.sizes()[:width*from], p.align, p.wide)
+	size := sumSizes(copiedSizes, p.align, toWide)
 	if size > uint64(len(dst)) || at+size > uint64(len(p.b)) {
 		return 0, false
 	}
 	return copy(dst, p.b[at:at+size]), true
 }
 
-// AddPaddedSizes adds the size of fragment i in bytes, padding included, to sums[i], for each i.
+// AddPaddedSizes adds the size of fragment i in bytes, padding included, to sums[i], for each i. A sum stops at
+// 2^32-1.
 func (p MFP) AddPaddedSizes(sums []uint32) {
-	sizes := p.sizes()
 	for i := range p.fragmentCount {
-		sums[i] += uint32(padSize(uint64(binary.LittleEndian.Uint16(sizes[2*i:])), p.align))
+		sums[i] = uint32(min(uint64(sums[i])+padSize(uint64(p.FragmentSize(i)), p.align), math.MaxUint32))
 	}
 }
 
@@ -234,6 +235,17 @@ func (p MFP) Fragments() iter.Seq2[int, []byte] {
 		// Local variables stay in registers, those of a Cursor do not: the
 		// walk is some four times as fast (BenchmarkFragmentsAll).
 		b, sizes, at, round := p.b, p.sizes(), p.data, 1<<p.align-1
+		if p.wide {
+			for i := 0; len(sizes) >= 4; i++ {
+				n := int(binary.LittleEndian.Uint32(sizes))
+				if !yield(i, b[at:at+n:at+n]) {
+					return
+				}
+				at += (n + round) &^ round
+				sizes = sizes[4:]
+			}
+			return
+		}
 		for i := 0; len(sizes) >= 2; i++ {
 			n := int(sizes[0]) | int(sizes[1])<<8
 			if !yield(i, b[at:at+n:at+n]) {
@@ -268,12 +280,26 @@ type FragmentCursor struct {
 
 // Next steps to the next fragment. After the last one it returns false, and the cursor stays at the last.
 func (c *FragmentCursor) Next() bool {
+	if c.p.wide {
+		return c.nextWide()
+	}
 	k := 2*c.i + 2
 	if uint(k)+1 >= uint(len(c.sizes)) {
 		return false
 	}
 	c.offset += (c.size + c.alignMask) &^ c.alignMask
 	c.size = int(c.sizes[k]) | int(c.sizes[k+1])<<8
+	c.i++
+	return true
+}
+
+func (c *FragmentCursor) nextWide() bool {
+	k := 4*c.i + 4
+	if k >= len(c.sizes) {
+		return false
+	}
+	c.offset += (c.size + c.alignMask) &^ c.alignMask
+	c.size = int(binary.LittleEndian.Uint32(c.sizes[k:]))
 	c.i++
 	return true
 }

@@ -4,14 +4,19 @@ import "encoding/binary"
 
 // MFPHeaderSize is the size in bytes of the header of a packet of n fragments: the fixed part and the two tables, each
 // padded to 4. The first fragment follows at once, whatever the alignment.
-func MFPHeaderSize(n int) int {
-	return MFPFixedSize + padTo(n, mfpAlign) + padTo(2*n, mfpAlign)
+func MFPHeaderSize(n int) int { return mfpHeaderSize(n, false) }
+
+// WideMFPHeaderSize is MFPHeaderSize for a wide packet.
+func WideMFPHeaderSize(n int) int { return mfpHeaderSize(n, true) }
+
+func mfpHeaderSize(n int, wide bool) int {
+	return MFPFixedSize + padTo(n, mfpAlign) + padTo(sizeWidth(wide)*n, mfpAlign)
 }
 
 // MaxMFPSize is the size in bytes of a packet of n fragments of maxFragment
 // bytes each: a buffer of that size holds any packet of smaller fragments.
 func MaxMFPSize(n, maxFragment int, align uint8) int {
-	return MFPHeaderSize(n) + n*padTo(maxFragment, 1<<align)
+	return mfpHeaderSize(n, maxFragment > MaxNarrowFragment) + n*padTo(maxFragment, 1<<align)
 }
 
 // MFPHeader is the fixed part of a packet's header.
@@ -22,13 +27,18 @@ type MFPHeader struct {
 	Source       uint16 // source id
 	Align        uint8  // log2 of the fragments' padding, 0..maxAlign
 	Version      uint8  // of the fragments' content
+	Wide         bool   // the sizes of the fragments have 32 bits: a fragment exceeds MaxNarrowFragment
 }
 
 // PutMFPHeader writes the fixed part into the first MFPFixedSize bytes of dst, which must hold them. It does not check
 // the values. The caller fills the tables (MFPTables) and sets their padding to zero.
 func PutMFPHeader(dst []byte, h MFPHeader) {
 	_ = dst[MFPFixedSize-1]
-	binary.LittleEndian.PutUint16(dst, MFPMagic)
+	magic := MFPMagic
+	if h.Wide {
+		magic = WideMFPMagic
+	}
+	binary.LittleEndian.PutUint16(dst, magic)
 	binary.LittleEndian.PutUint16(dst[2:], uint16(h.NumFragments))
 	binary.LittleEndian.PutUint32(dst[4:], h.Size)
 	binary.LittleEndian.PutUint64(dst[8:], h.FirstEvent)
@@ -41,6 +51,13 @@ func PutMFPHeader(dst []byte, h MFPHeader) {
 // for the caller to fill in place. Both include their padding; dst must hold MFPHeaderSize(n) bytes.
 func MFPTables(dst []byte, n int) (types, sizes []byte) {
 	at, end := MFPFixedSize+padTo(n, mfpAlign), MFPHeaderSize(n)
+	return dst[MFPFixedSize:at:at], dst[at:end:end]
+}
+
+// WideMFPTables is MFPTables for a wide packet, whose sizes are little-endian u32; dst must hold WideMFPHeaderSize(n)
+// bytes.
+func WideMFPTables(dst []byte, n int) (types, sizes []byte) {
+	at, end := MFPFixedSize+padTo(n, mfpAlign), WideMFPHeaderSize(n)
 	return dst[MFPFixedSize:at:at], dst[at:end:end]
 }
 

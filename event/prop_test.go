@@ -22,6 +22,7 @@ func drawMFP(t *rapid.T, source uint16, first uint64, n int) ([]byte, [][]byte) 
 		Source:     source,
 		Align:      rapid.Uint8Range(0, 7).Draw(t, "align"),
 		Version:    rapid.Byte().Draw(t, "version"),
+		Wide:       rapid.Bool().Draw(t, "wide"),
 	}
 	data, fragments := make([][]byte, n), make([]mfp.Fragment, n)
 	for i := range data {
@@ -37,7 +38,10 @@ func TestMFPRoundTrip(t *testing.T) {
 		b, fragments := drawMFP(t, 5, 77, n)
 		p, err := event.ParseMFP(b)
 		must.OK(t, err)
-		size, seen := event.MFPHeaderSize(n), 0
+		size, seen, most := event.MFPHeaderSize(n), 0, event.MaxMFPSize(n, 300, p.Align())
+		if p.IsWide() {
+			size, most = event.WideMFPHeaderSize(n), event.MaxMFPSize(n, event.MaxNarrowFragment+1, p.Align())
+		}
 		for i, data := range p.Fragments() {
 			if !bytes.Equal(data, fragments[i]) || !bytes.Equal(p.Fragment(i), data) ||
 				p.FragmentType(i) != event.BankType(i%256) {
@@ -47,7 +51,7 @@ func TestMFPRoundTrip(t *testing.T) {
 			size += (len(data) + padding) &^ padding
 			seen++
 		}
-		if most := event.MaxMFPSize(n, 300, p.Align()); len(b) > most {
+		if len(b) > most {
 			t.Fatalf("%d bytes, more than the most of %d", len(b), most)
 		}
 		if seen != n || size != len(b) || int(p.Size()) != len(b) {

@@ -10,7 +10,7 @@ func TestPaddedSumAtItsLimits(t *testing.T) {
 		sizes[i] = 0xFF
 	}
 	for align := uint8(0); align <= maxAlign; align++ {
-		want := uint64(MaxPacking) * padSize(MaxFragment, align)
+		want := uint64(MaxPacking) * padSize(MaxNarrowFragment, align)
 		if got := sumPaddedSizes(sizes, align); got != want {
 			t.Errorf("align %d: %d, want %d", align, got, want)
 		}

@@ -59,11 +59,11 @@ var unitFormats = map[string]unitFormat{
 		},
 		findNext: findRecord,
 	},
-	FormatMEP: packetFormat(MEPFixedSize, MEPMagic, MEPWordBytes, func(b []byte, _ bool) ([]byte, error) {
+	FormatMEP: packetFormat(MEPFixedSize, FormatMEP, MEPWordBytes, func(b []byte, _ bool) ([]byte, error) {
 		p, err := ParseMEP(b)
 		return p.Bytes(), err
 	}),
-	FormatMFP: packetFormat(MFPFixedSize, MFPMagic, 1, func(b []byte, _ bool) ([]byte, error) {
+	FormatMFP: packetFormat(MFPFixedSize, FormatMFP, 1, func(b []byte, _ bool) ([]byte, error) {
 		p, err := ParseMFP(b)
 		return p.Bytes(), err
 	}),
@@ -71,13 +71,13 @@ var unitFormats = map[string]unitFormat{
 
 // packetFormat is a format of packets with magic and size in their first MEPFixedSize bytes. findNext finds nothing:
 // two bytes of magic may stand anywhere in the data, so they do not prove the beginning of a packet.
-func packetFormat(head int, magic uint16, word uint64, check func([]byte, bool) ([]byte, error)) unitFormat {
+func packetFormat(head int, name string, word uint64, check func([]byte, bool) ([]byte, error)) unitFormat {
 	claim := func(b []byte) (uint64, bool) {
 		if len(b) < MEPFixedSize {
 			return 0, false
 		}
 		size := uint64(binary.LittleEndian.Uint32(b[4:])) * word
-		return size, binary.LittleEndian.Uint16(b) == magic && size >= MEPFixedSize
+		return size, DetectPacket(b) == name && size >= MEPFixedSize
 	}
 	extent := func(b []byte) (int, bool) {
 		size, ok := claim(b)

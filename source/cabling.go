@@ -85,7 +85,7 @@ func newCabling(ctx context.Context, cat *catalog, data []byte, cfg ReplayConfig
 	if configured > 0 {
 		return nil, &ConfigError{"streams", fmt.Sprintf(
 			"%d in all are too few for this file: its events need at least %d on each of %d readout units, so that no "+
-				"fragment exceeds %d bytes", configured, streams, rus, event.MaxFragment)}
+				"fragment exceeds %d bytes", configured, streams, rus, event.MaxNarrowFragment)}
 	}
 	return c, nil
 }

@@ -85,7 +85,7 @@ func (r *eudaqFile) copyFragments(dst []byte, b *Block) error {
 				continue
 			}
 			data := subs[k].Bytes
-			if roundUpToWord(len(data)) > r.mfpEnds[s]-r.nextOffsets[s] || len(data) > event.MaxFragment {
+			if roundUpToWord(len(data)) > r.mfpEnds[s]-r.nextOffsets[s] || len(data) > event.MaxNarrowFragment {
 				return r.rowChanged(at.row)
 			}
 			types, sizes := event.MFPTables(dst[r.mfpStarts[s]:], n)

@@ -104,9 +104,9 @@ func (c *eudaqCatalog) check(subs []eudaq.Event, mode OnBadRecord) error {
 	clear(c.newKeys)
 	for i := range subs {
 		sub := &subs[i]
-		if len(sub.Bytes) > event.MaxFragment {
+		if len(sub.Bytes) > event.MaxNarrowFragment {
 			return refuse(event.ErrRange, "sub-event", "%q, device %d, has %d bytes, and a fragment %d at most",
-				sub.Description, sub.Stream, len(sub.Bytes), event.MaxFragment)
+				sub.Description, sub.Stream, len(sub.Bytes), event.MaxNarrowFragment)
 		}
 		s, known := c.sourceOf(sub)
 		_, twice := c.seen[s]
@@ -184,8 +184,8 @@ func (r *eudaqFile) scanFile(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	r.maxBlock = maxBlockBytes(r.sourceCount, local, c)
-	r.maxMEP = maxBlockBytes(r.division.Sources(), total, c)
+	r.maxBlock = maxBlockBytes(r.sourceCount, local, false, c)
+	r.maxMEP = maxBlockBytes(r.division.Sources(), total, false, c)
 	r.nextOffsets, r.mfpEnds, r.mfpStarts = make([]int, r.sourceCount), make([]int, r.sourceCount), make([]int,
 		r.sourceCount)
 	return checkBlockSize(r.maxBlock, c)

@@ -248,9 +248,9 @@ func (in *intake) reserveStage(fragments []live.Fragment, refs *[maxFeedBatch]ui
 	for {
 		for n < len(fragments) {
 			size := len(fragments[n].Data)
-			if size > event.MaxFragment {
+			if size > event.MaxNarrowFragment {
 				return n, fmt.Errorf("its feed gave a fragment of %d bytes, more than the %d that one can have", size,
-					event.MaxFragment)
+					event.MaxNarrowFragment)
 			}
 			ref, _, ok := in.stage.reserve(size)
 			if !ok {

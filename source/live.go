@@ -158,7 +158,7 @@ func (l *Live) open(ctx context.Context, inputs []Input, each,
 			index: i,
 			name:  in.Name,
 			feed:  feed,
-			stage: newStage(2*each+2*event.MaxFragment, window),
+			stage: newStage(2*each+2*event.MaxNarrowFragment, window),
 		})
 	}
 	return names, unordered, nil
@@ -167,8 +167,8 @@ func (l *Live) open(ctx context.Context, inputs []Input, each,
 // How large blocks of live data may become. The fragments' sizes are not known in advance: the scheduler cuts a MEP
 // that would have more bytes before it has packing events.
 const (
-	minWindow      = 4096                  // events that are matched at a time
-	minSourceBytes = event.MaxFragment + 1 // of a source: its largest fragment with its padding
+	minWindow      = 4096                        // events that are matched at a time
+	minSourceBytes = event.MaxNarrowFragment + 1 // of a source: its largest fragment with its padding
 	// of a source, unless slot-size says so: writes of that size reach the full rate
 	maxSourceBytes = 1 << 20
 	maxLiveBytes   = 64 << 20 // of all sources in a MEP, unless slot-size says so, while minSourceBytes allows it
@@ -182,7 +182,7 @@ func sourceBytes(s *Settings) (int, error) {
 		each = (s.Live.SlotBytes-event.MEPHeaderSize(sources))/sources - event.MFPHeaderSize(s.Packing)
 		if each &^= wordBytes - 1; each < minSourceBytes {
 			return 0, &ConfigError{"slot-size", fmt.Sprintf("a slot of %d bytes has no room for a fragment of %d bytes of each "+
-				"of %d sources: make it %d at least", s.Live.SlotBytes, event.MaxFragment, sources,
+				"of %d sources: make it %d at least", s.Live.SlotBytes, event.MaxNarrowFragment, sources,
 				event.MEPHeaderSize(sources)+sources*(minSourceBytes+event.MFPHeaderSize(s.Packing)))}
 		}
 	}

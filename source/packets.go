@@ -3,6 +3,7 @@ package source
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"ringlet/event"
 )
@@ -75,13 +76,17 @@ func (r *packetFile) copyMFP(dst []byte, row int32, s int) (int, bool) {
 // packMFP makes the MFP of stream s, with n events, from the stretches of the batch. False: the file is not what it
 // was at open.
 func (r *packetFile) packMFP(dst []byte, n, s int) (int, bool) {
-	size := event.MFPHeaderSize(n)
+	wide := r.hasWideMFP(s)
+	size, tables, width := event.MFPHeaderSize(n), event.MFPTables, 2
+	if wide {
+		size, tables, width = event.WideMFPHeaderSize(n), event.WideMFPTables, 4
+	}
 	if size > len(dst) {
 		return 0, false
 	}
-	types, sizes := event.MFPTables(dst, n)
+	types, sizes := tables(dst, n)
 	clear(types[n:])
-	clear(sizes[2*n:])
+	clear(sizes[width*n:])
 	done := 0
 	for _, at := range r.batch {
 		b, ok := r.findMFP(at.row, s)
@@ -92,7 +97,7 @@ func (r *packetFile) packMFP(dst []byte, n, s int) (int, bool) {
 		if err != nil || m.NumFragments() != int(r.cat.rows[at.row].eventCount) || !r.matchesShape(m, s) {
 			return 0, false
 		}
-		bytes, ok := m.CopyFragments(types[done:], sizes[2*done:], dst[size:], int(at.from), int(at.eventCount))
+		bytes, ok := m.CopyFragments(types[done:], sizes[width*done:], dst[size:], int(at.from), int(at.eventCount), wide)
 		if !ok {
 			return 0, false
 		}
@@ -108,8 +113,17 @@ func (r *packetFile) packMFP(dst []byte, n, s int) (int, bool) {
 		Size:         uint32(size),
 		Align:        shape.align,
 		Version:      shape.version,
+		Wide:         wide,
 	})
 	return size, true
+}
+
+// hasWideMFP says whether an MFP of stream s, from which the batch takes fragments, is wide.
+func (r *packetFile) hasWideMFP(s int) bool {
+	return r.cat.hasWide && slices.ContainsFunc(r.batch, func(at rowStretch) bool {
+		b, ok := r.findMFP(at.row, s)
+		return ok && binary.LittleEndian.Uint16(b) == event.WideMFPMagic
+	})
 }
 
 // matchesShape says whether an MFP has the source id, alignment and version of stream s.

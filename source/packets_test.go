@@ -16,10 +16,14 @@ import (
 	"ringlet/event"
 	"ringlet/event/pattern"
 	"ringlet/event/placing"
+	"ringlet/testkit/mfp"
 )
 
 // newMFP makes an MFP by hand: fragment i is of n bytes with the value source+event.
 func newMFP(source uint16, first uint64, align uint8, sizes ...int) []byte {
+	if slices.Max(append(sizes, 0)) > event.MaxNarrowFragment {
+		return newWideMFP(source, first, align, sizes...)
+	}
 	b := make([]byte, event.MaxMFPSize(len(sizes), slices.Max(append(sizes, 0)), align))
 	at := event.MFPHeaderSize(len(sizes))
 	types, table := event.MFPTables(b, len(sizes))
@@ -40,6 +44,16 @@ func newMFP(source uint16, first uint64, align uint8, sizes ...int) []byte {
 		Version:      5,
 	})
 	return b[:at]
+}
+
+// newWideMFP is newMFP with sizes of 32 bits.
+func newWideMFP(source uint16, first uint64, align uint8, sizes ...int) []byte {
+	fragments := make([]mfp.Fragment, len(sizes))
+	for i, n := range sizes {
+		fragments[i] = mfp.Fragment{Type: 0x40, Data: bytes.Repeat([]byte{byte(uint64(source) + first + uint64(i))}, n)}
+	}
+	h := event.MFPHeader{FirstEvent: first, Source: source, Align: align, Version: 5, Wide: true}
+	return mfp.Build(h, fragments...)
 }
 
 // newMEP makes a MEP of MFPs, each at a multiple of 4.
@@ -218,6 +232,50 @@ func TestPacketsLoop(t *testing.T) {
 		}
 		if !slices.Equal(sizes, []int{5, 1, 9, 5, 1, 9, 5, 1}) {
 			t.Fatal(sizes)
+		}
+	}
+}
+
+// TestWidePackets replays files whose MFPs have sizes of 16 and of 32 bits, in other packings: each fragment comes out
+// as it is, and MFPs that need no wide table, and come from none, have none.
+func TestWidePackets(t *testing.T) {
+	sizes := []int{5, 70_000, 1, 65_535, 2, 300_000, 4, 0}
+	for _, format := range []string{event.FormatMEP, event.FormatMFP} {
+		var file []byte
+		for first := uint64(0); first < 8; first += 2 {
+			mfps := [][]byte{newMFP(0, first, 2, 7, 8), newMFP(1, first, 2, sizes[first:first+2]...)}
+			if format == event.FormatMEP {
+				file = append(file, newMEP(t, mfps...)...)
+			} else {
+				file = append(file, bytes.Join(mfps, nil)...)
+			}
+		}
+		for _, packing := range []int{1, 2, 3, 8} {
+			got, _, err := replayed(t, file, ReplayConfig{Path: "x", RUs: 2, Packing: packing})
+			if !errors.Is(err, io.EOF) {
+				t.Fatal(err)
+			}
+			if packing == 2 && !bytes.Equal(got, file) {
+				t.Fatal("other bytes than in the file")
+			}
+			walk := packetWalk{data: got, format: format}
+			seen := 0
+			for err = walk.step(); err == nil; err = walk.step() {
+				m := walk.mfps[1]
+				if walk.mfps[0].IsWide() {
+					t.Errorf("packing %d: the MFP of small fragments from %d is wide", packing, m.FirstEvent())
+				}
+				for i, data := range m.Fragments() {
+					want := newMFP(1, m.FirstEvent()+uint64(i), 0, sizes[seen])
+					if !bytes.HasSuffix(want, data) || len(data) != sizes[seen] {
+						t.Fatalf("packing %d: event %d has %d bytes", packing, seen, len(data))
+					}
+					seen++
+				}
+			}
+			if !errors.Is(err, io.EOF) || seen != len(sizes) {
+				t.Fatal(seen, err)
+			}
 		}
 	}
 }

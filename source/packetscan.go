@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 
 	"ringlet/event"
 	"ringlet/event/placing"
@@ -37,6 +39,7 @@ type packetCatalog struct {
 	shapes     []mfpShape // of the sources, in order of id
 	localBytes []uint32
 	totalBytes []uint32 // bytes of fragments by event: of this RU, and of all
+	hasWide    bool     // some MFP is wide
 	share      share    // of this RU
 	division   placing.Division
 	omitted
@@ -116,9 +119,8 @@ func (w *packetWalk) extent(b []byte) int {
 	if n, ok := w.claimedSize(b); ok {
 		return n
 	}
-	magic := w.magicBytes()
 	for at := 1; ; at++ {
-		n := bytes.Index(b[at:], magic[:])
+		n := w.findMagic(b[at:])
 		if n < 0 {
 			return len(b)
 		}
@@ -132,12 +134,11 @@ func (w *packetWalk) extent(b []byte) int {
 // claimedSize returns the size in the header of the packet at the beginning of b. True: the size is possible, and a
 // packet or the end of the file follows.
 func (w *packetWalk) claimedSize(b []byte) (int, bool) {
-	magic := w.magicBytes()
-	if len(b) < event.MEPFixedSize || !bytes.HasPrefix(b, magic[:]) {
+	if len(b) < event.MEPFixedSize || event.DetectPacket(b) != w.format {
 		return 0, false
 	}
 	n, size := int(binary.LittleEndian.Uint16(b[2:])), uint64(binary.LittleEndian.Uint32(b[4:]))
-	least := event.MFPHeaderSize(n)
+	least := event.MFPHeaderSize(n) // a wide one has more: ParseMFP looks closer
 	if w.format == event.FormatMEP {
 		least, size = event.MEPHeaderSize(n), size*event.MEPWordBytes
 	}
@@ -145,17 +146,29 @@ func (w *packetWalk) claimedSize(b []byte) (int, bool) {
 		return 0, false
 	}
 	rest := b[size:]
-	return int(size), len(rest) == 0 || bytes.HasPrefix(rest, magic[:])
+	return int(size), len(rest) == 0 || event.DetectPacket(rest) == w.format
 }
 
-// magicBytes returns the first two bytes of a packet.
-func (w *packetWalk) magicBytes() [2]byte {
-	number := event.MFPMagic
+// findMagic returns the offset in b of the first magic number of a packet of the file's format; -1 if there is none.
+func (w *packetWalk) findMagic(b []byte) int {
 	if w.format == event.FormatMEP {
-		number = event.MEPMagic
+		return bytes.Index(b, magicBytes(event.MEPMagic))
 	}
-	return [2]byte{byte(number), byte(number >> 8)}
+	const high = byte(event.MFPMagic >> 8) // that of WideMFPMagic, too
+	for at := 1; at < len(b); at++ {
+		n := bytes.IndexByte(b[at:], high)
+		if n < 0 {
+			break
+		}
+		at += n
+		if event.DetectPacket(b[at-1:]) == w.format {
+			return at - 1
+		}
+	}
+	return -1
 }
+
+func magicBytes(magic uint16) []byte { return binary.LittleEndian.AppendUint16(nil, magic) }
 
 // scanPackets walks the rows of data and checks the headers and tables of all MFPs. It ends at the end of the data,
 // after c.Events events, at the first bad record with StopAtBadRecord, or with ctx, whose error it returns.
@@ -283,12 +296,17 @@ func (c *packetCatalog) add(w *packetWalk, cfg ReplayConfig) error {
 	}
 	c.localBytes, c.totalBytes = append(c.localBytes, make([]uint32, n)...), append(c.totalBytes, make([]uint32, n)...)
 	for i, m := range w.mfps {
+		c.hasWide = c.hasWide || m.IsWide()
 		m.AddPaddedSizes(c.totalBytes[c.events:])
 		if _, local := c.share.localStream(i); local {
 			m.AddPaddedSizes(c.localBytes[c.events:])
 		} else if i < c.share.firstSource {
 			row.localOffset += int64(len(m.Bytes()))
 		}
+	}
+	if slices.Contains(c.totalBytes[c.events:], math.MaxUint32) {
+		return &ConfigError{"input", fmt.Sprintf("%s cannot be replayed: one of the events from %d has 4 GiB or more",
+			cfg.Path, w.mfps[0].FirstEvent())}
 	}
 	c.rows = append(c.rows, row)
 	c.next = w.mfps[0].FirstEvent() + uint64(n)

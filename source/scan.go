@@ -10,7 +10,7 @@ import (
 )
 
 // maxContainer is the largest container fragment, in bytes: the largest u16 in whole words, since banks are padded.
-const maxContainer = event.MaxFragment &^ 3
+const maxContainer = event.MaxNarrowFragment &^ 3
 
 // recordRef says where a usable record stands in the file.
 type recordRef struct {

@@ -78,7 +78,7 @@ func fragments(rnd *rand.Rand, first uint64, run uint32) (mep []byte, rows []row
 			case 0:
 				f = mfp.Fragment{Type: event.FragmentMissing}
 			case 1:
-				f.Data = make([]byte, event.MaxFragment)
+				f.Data = make([]byte, event.MaxNarrowFragment)
 			case 2:
 				f.Data = nil
 			}

@@ -121,7 +121,7 @@ func largest(t *testing.T) string {
 	for s := range uint16(2) {
 		var list []mfp.Fragment
 		for i := range n {
-			b := make([]byte, []int{0, 1, 32<<10 - 1, 32 << 10, 32<<10 + 1, event.MaxFragment}[i%6])
+			b := make([]byte, []int{0, 1, 32<<10 - 1, 32 << 10, 32<<10 + 1, event.MaxNarrowFragment}[i%6])
 			for k := range b {
 				b[k] = byte(rnd.Uint32())
 			}

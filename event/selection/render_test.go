@@ -84,7 +84,7 @@ func TestReplayedRecordsComeBack(t *testing.T) {
 
 func TestTooLargeForARecord(t *testing.T) {
 	p := parsed(t, selection.Meta{}, mepOf(t, 1, 1, 0, func(int, int) mfp.Fragment {
-		return mfp.Fragment{Data: make([]byte, event.MaxFragment)}
+		return mfp.Fragment{Data: make([]byte, event.MaxNarrowFragment)}
 	}))
 	e := p.Event(0, true)
 	if out, err := new(selection.Renderer).AppendEvent([]byte("x"), selection.FormatMDF, &e); !errors.Is(err,

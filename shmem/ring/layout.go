@@ -32,7 +32,7 @@ const (
 	MinCapacity = 256 << 10
 	// maxCapacity is the largest ring, bytes of records: a wrap record's size is a u32.
 	maxCapacity = 4<<30 - shmem.PageSize
-	// maxFragment is the largest fragment, bytes: event.MaxFragment.
+	// maxFragment is the largest fragment, bytes: event.MaxNarrowFragment.
 	maxFragment = math.MaxUint16
 
 	// ProducerByte is the byte of the memory that a producer of fragments locks as long as it lives.

@@ -318,9 +318,9 @@ type segmentError struct {
 }
 
 func (e *segmentError) Error() string {
-	if e.length > event.MaxFragment {
+	if e.length > event.MaxNarrowFragment {
 		return fmt.Sprintf("event %d has a buffer of %d bytes, and a fragment has %d at most: let the sender make smaller "+
-			"buffers, or several sources of one", e.event, e.length, event.MaxFragment)
+			"buffers, or several sources of one", e.event, e.length, event.MaxNarrowFragment)
 	}
 	return fmt.Sprintf("%d bytes at %d of %d of event %d contradict what came before, or leave too many gaps", e.data,
 		e.offset, e.length, e.event)

@@ -46,7 +46,7 @@ func (g *forger) fresh() uint64 {
 
 // segment is a part of a fresh event that nothing is wrong with.
 func (g *forger) segment() ejfat.Segment {
-	length := g.random.IntN(event.MaxFragment) + 1
+	length := g.random.IntN(event.MaxNarrowFragment) + 1
 	offset := g.random.IntN(length)
 	return ejfat.Segment{
 		DataID: 3,
@@ -76,7 +76,7 @@ func (g *forger) judge(b []byte) outcome {
 	}
 	offset, length := uint64(binary.BigEndian.Uint32(b[4:])), uint64(binary.BigEndian.Uint32(b[8:]))
 	switch size := uint64(len(b) - 20); {
-	case offset+size > length, size == 0 && length > 0, length > event.MaxFragment:
+	case offset+size > length, size == 0 && length > 0, length > event.MaxNarrowFragment:
 		return isRefused
 	case size < length:
 		return isLost

@@ -73,7 +73,7 @@ func (r *reassembly) addSegment(s ejfat.Segment, now time.Time) segmentVerdict {
 }
 
 func (r *reassembly) storeSegment(s ejfat.Segment, now time.Time) segmentVerdict {
-	if s.Length > event.MaxFragment {
+	if s.Length > event.MaxNarrowFragment {
 		return segmentRefused
 	}
 	if r.finishedEvents[s.Event%rememberedEvents] == s.Event+1 {

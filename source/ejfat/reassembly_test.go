@@ -101,7 +101,7 @@ func TestContradictions(t *testing.T) {
 		"overlap behind":    {ejfat.Segment{Offset: 55, Length: 100, Event: 1, Data: data[:10]}, segmentRefused},
 		"around":            {ejfat.Segment{Offset: 30, Length: 100, Event: 1, Data: data[:40]}, segmentRefused},
 		"inside":            {ejfat.Segment{Offset: 45, Length: 100, Event: 1, Data: data[:10]}, segmentRepeated},
-		"larger than a u16": {ejfat.Segment{Length: event.MaxFragment + 1, Event: 2, Data: data}, segmentRefused},
+		"larger than a u16": {ejfat.Segment{Length: event.MaxNarrowFragment + 1, Event: 2, Data: data}, segmentRefused},
 		"touches":           {ejfat.Segment{Offset: 60, Length: 100, Event: 1, Data: data[:40]}, segmentStored},
 	} {
 		r := newReassembly()
@@ -118,7 +118,7 @@ func TestContradictions(t *testing.T) {
 func TestBounds(t *testing.T) {
 	r, now := newReassembly(), time.Unix(1, 0)
 	random := rand.New(rand.NewPCG(1, 2))
-	data := make([]byte, event.MaxFragment)
+	data := make([]byte, event.MaxNarrowFragment)
 	for i := range 200_000 {
 		length := random.IntN(len(data)) + 1
 		offset := random.IntN(length)

@@ -81,9 +81,9 @@ func (s *runState) answerHello(h hello, set *live.FeedSettings, from uint64) ans
 	case h.Run != 0 && set.Run != 0 && h.Run != set.Run:
 		return refuse(codeBadRun, "the front-end takes run %d, and Ringlet run %d: let the front-end say 0 for any run",
 			h.Run, set.Run)
-	case h.MaxFragmentBytes > event.MaxFragment:
+	case h.MaxFragmentBytes > event.MaxNarrowFragment:
 		return refuse(codeBadFormat, "the front-end says that its fragments have up to %d bytes, and input %s takes %d at "+
-			"most: let it split them over several sources", h.MaxFragmentBytes, set.Name, event.MaxFragment)
+			"most: let it split them over several sources", h.MaxFragmentBytes, set.Name, event.MaxNarrowFragment)
 	case s.attachedFrontend != "":
 		return refuse(codeBusy, "input %s has a front-end already, %s: it must go first, or send to another input",
 			set.Name, s.attachedFrontend)
@@ -93,7 +93,7 @@ func (s *runState) answerHello(h hello, set *live.FeedSettings, from uint64) ans
 		A:    from,
 		B:    set.Run,
 		C:    storeSize,
-		D:    event.MaxFragment,
+		D:    event.MaxNarrowFragment,
 	}
 }
 

@@ -168,7 +168,7 @@ func TestARun(t *testing.T) {
 	}
 	p.closed()
 	p, a = connect(t, f, plain)
-	if want := (answer{B: 42, C: storeSize, D: event.MaxFragment}); a != want {
+	if want := (answer{B: 42, C: storeSize, D: event.MaxNarrowFragment}); a != want {
 		t.Fatalf("%+v, want %+v", a, want)
 	}
 	p.send(events(0, 1000))
@@ -299,8 +299,8 @@ func TestSlowConsumer(t *testing.T) {
 	f := openTCP(t)
 	p, _ := connect(t, f, plain)
 	const n = 200_000 // small ones: more than may be queued
-	big := bytes.Repeat([]byte{7}, event.MaxFragment)
-	const m = 3 * storeSize / event.MaxFragment
+	big := bytes.Repeat([]byte{7}, event.MaxNarrowFragment)
+	const m = 3 * storeSize / event.MaxNarrowFragment
 	sent := make(chan error, 1)
 	go func() {
 		_, err := p.Write(events(0, n))

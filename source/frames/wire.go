@@ -288,7 +288,7 @@ func frameBytesNeeded(b []byte) int {
 	if len(b) < frameSize {
 		return frameSize
 	}
-	return frameSize + optionalBytes(b[12]) + int(min(binary.LittleEndian.Uint32(b[8:]), event.MaxFragment))
+	return frameSize + optionalBytes(b[12]) + int(min(binary.LittleEndian.Uint32(b[8:]), event.MaxNarrowFragment))
 }
 
 // parseFrame reads a frame from the beginning of b into f; errMoreBytesNeeded if it goes on after b. It refuses a
@@ -304,8 +304,8 @@ func parseFrame(f *frame, b []byte, known uint8) error {
 		return formatErrorf("a frame has the mark %#04x and not %#04x", mark, frameMark)
 	case f.Flags&^known != 0:
 		return formatErrorf("the frame of event %d has unknown flags, %#02x", f.Event, f.Flags)
-	case size > event.MaxFragment:
-		return formatErrorf("the fragment of event %d has %d bytes, %d are the most", f.Event, size, event.MaxFragment)
+	case size > event.MaxNarrowFragment:
+		return formatErrorf("the fragment of event %d has %d bytes, %d are the most", f.Event, size, event.MaxNarrowFragment)
 	case f.Event == noEvent:
 		return formatErrorf("%d is no event number", f.Event)
 	case f.Flags&flagEnd != 0 && size != 0:

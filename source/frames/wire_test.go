@@ -153,7 +153,7 @@ func TestAnswersGolden(t *testing.T) {
 		A:    7,
 		B:    42,
 		C:    storeSize,
-		D:    event.MaxFragment,
+		D:    event.MaxNarrowFragment,
 	}
 	late := givenUpRange{
 		from:   5,
@@ -326,7 +326,7 @@ func FuzzFrame(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var fr frame
 		err := parseFrame(&fr, b, flagsKnown)
-		if n := frameBytesNeeded(b); n < frameSize || n > frameSize+16+event.MaxFragment ||
+		if n := frameBytesNeeded(b); n < frameSize || n > frameSize+16+event.MaxNarrowFragment ||
 			errors.Is(err, errMoreBytesNeeded) &&
 				n <= len(b) {
 			t.Errorf("%d bytes are needed for %x", n, b)

@@ -15,13 +15,24 @@ type Fragment struct {
 	Data []byte
 }
 
-// Build makes the packet of the fragments; it computes h.NumFragments and h.Size.
+// Build makes the packet of the fragments; it computes h.NumFragments and h.Size, and h.Wide unless it is set.
 func Build(h event.MFPHeader, fragments ...Fragment) []byte {
 	h.NumFragments = len(fragments)
-	b := make([]byte, event.MFPHeaderSize(h.NumFragments))
-	types, sizes := event.MFPTables(b, h.NumFragments)
+	for _, f := range fragments {
+		h.Wide = h.Wide || len(f.Data) > event.MaxNarrowFragment
+	}
+	size, tables := event.MFPHeaderSize(h.NumFragments), event.MFPTables
+	if h.Wide {
+		size, tables = event.WideMFPHeaderSize(h.NumFragments), event.WideMFPTables
+	}
+	b := make([]byte, size)
+	types, sizes := tables(b, h.NumFragments)
 	for i, f := range fragments {
 		types[i] = uint8(f.Type)
+		if h.Wide {
+			binary.LittleEndian.PutUint32(sizes[4*i:], uint32(len(f.Data)))
+			continue
+		}
 		binary.LittleEndian.PutUint16(sizes[2*i:], uint16(len(f.Data)))
 	}
 	for _, f := range fragments {
