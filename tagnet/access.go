@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"ringlet/internal/connlimit"
+	"ringlet/internal/nodename"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 	"ringlet/tagnet/core"
 )
@@ -111,7 +112,7 @@ func (g *authorizer) authorizeReader(ctx context.Context, sc *tagnetv1.Scope,
 		return nil, err
 	case who.Role == roleControl:
 		return g.authorizeControl(ctx, sc)
-	case who.Role == roleNode && member(who.Name):
+	case who.Role == roleNode && member(sc.GetName()):
 		return nil, nil // a node is never superseded
 	}
 	return nil, g.refuse(codes.PermissionDenied, core.RefusedRole, who, sc,
@@ -119,13 +120,13 @@ func (g *authorizer) authorizeReader(ctx context.Context, sc *tagnetv1.Scope,
 			who.Name, who.Role))
 }
 
-// authenticate returns the caller, whose name the scope must have.
+// authenticate returns the caller. The scope must have its name, or that of a node of its process.
 func (g *authorizer) authenticate(ctx context.Context, sc *tagnetv1.Scope) (Caller, error) {
 	who, err := g.identify(ctx)
 	if err != nil {
 		return who, g.refuse(codes.Unauthenticated, core.RefusedIdentity, who, sc, err.Error())
 	}
-	if sc.GetName() != who.Name {
+	if nodename.ProcessOf(sc.GetName()) != who.Name {
 		return who, g.refuse(codes.PermissionDenied, core.RefusedIdentity, who, sc,
 			fmt.Sprintf("the certificate is that of %s, which may not speak for %q", who.Name, sc.GetName()))
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"ringlet/internal/nodename"
 	"ringlet/shmem"
 	"ringlet/transport/link"
 )
@@ -318,8 +319,15 @@ func (e *Endpoint) admit(in Incoming, ranks []int) (int, bool) {
 	case theirs.view != e.cfg.View.Number:
 		return e.turnAway(in, RefuseView, fmt.Errorf("it is in view %d, this node in view %d", theirs.view,
 			e.cfg.View.Number))
+	case theirs.listener != e.certNames.placeOf(e.cfg.Rank):
+		return e.turnAway(in, RefuseView, fmt.Errorf("it dials node %d of the process, and this is node %d",
+			theirs.listener, e.certNames.placeOf(e.cfg.Rank))) // it may have the address of a former process
 	}
-	rank := e.certNames.rankOf(in.Peer())
+	name := in.Peer()
+	if _, place := nodename.Split(name); place == 0 { // else the certificate is that of one node
+		name = nodename.Join(name, int(theirs.dialler))
+	}
+	rank := e.certNames.rankOf(name)
 	var before *peer
 	awaited := rank >= 0 && rank < e.cfg.Rank && slices.Contains(ranks, rank)
 	if rank >= 0 && rank != e.cfg.Rank {
@@ -328,13 +336,13 @@ func (e *Endpoint) admit(in Incoming, ranks []int) (int, bool) {
 	}
 	switch {
 	case !awaited:
-		return e.turnAway(in, RefuseStranger, fmt.Errorf("%q is not to link to this node in view %d", in.Peer(),
+		return e.turnAway(in, RefuseStranger, fmt.Errorf("%q is not to link to this node in view %d", name,
 			e.cfg.View.Number))
 	case before != nil && e.cfg.MayRejoin == nil:
-		return e.turnAway(in, RefuseStranger, fmt.Errorf("%q is linked already", in.Peer()))
+		return e.turnAway(in, RefuseStranger, fmt.Errorf("%q is linked already", name))
 	case before != nil && !e.isReplaceable(before):
 		return e.turnAway(in, RefuseView, fmt.Errorf("%q of view %d is linked by an earlier process, "+
-			"whose end this node has not seen yet", in.Peer(), e.cfg.View.Number)) // the peer dials again
+			"whose end this node has not seen yet", name, e.cfg.View.Number)) // the peer dials again
 	case before != nil:
 		before.wait() // the handler gets the last event of the old process before the first of the new one
 	}

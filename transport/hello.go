@@ -20,6 +20,8 @@ const helloMagic = 0x4C474E52 // "RNGL"
 // hello is the first message of each end, before any datagram.
 type hello struct {
 	version     uint8
+	dialler     uint8  // place of the node that dials in its process, see package nodename; an answer leaves it out
+	listener    uint8  // place of the node that is dialled in its process; an answer leaves it out
 	view        uint64 // number of the set of nodes and of their order
 	maxDatagram int    // bytes
 	credit      int    // datagrams in flight
@@ -65,7 +67,7 @@ func (s carrierSet) String() string {
 func (h hello) marshal() []byte {
 	b := make([]byte, helloSize, helloSize+len(h.extension))
 	binary.LittleEndian.PutUint32(b, helloMagic)
-	b[4], b[5] = h.version, uint8(h.carriers)
+	b[4], b[5], b[6], b[7] = h.version, uint8(h.carriers), h.dialler, h.listener
 	binary.LittleEndian.PutUint64(b[8:], h.view)
 	binary.LittleEndian.PutUint16(b[16:], uint16(h.maxDatagram))
 	binary.LittleEndian.PutUint16(b[18:], uint16(h.credit))
@@ -89,7 +91,7 @@ func parseHello(b []byte) (hello, error) {
 		return h, fmt.Errorf("the hello is %d bytes long, but states another length: check whether the peer runs the "+
 			"same release", len(b))
 	}
-	h.carriers = carrierSet(b[5])
+	h.carriers, h.dialler, h.listener = carrierSet(b[5]), b[6], b[7]
 	h.extension = b[helloSize:]
 	h.view = binary.LittleEndian.Uint64(b[8:])
 	h.maxDatagram = int(binary.LittleEndian.Uint16(b[16:]))

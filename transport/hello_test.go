@@ -13,6 +13,8 @@ import (
 func TestHelloGolden(t *testing.T) {
 	want := hello{
 		version:     5,
+		dialler:     3,
+		listener:    1,
 		view:        0x0102030405060708,
 		maxDatagram: 1415,
 		credit:      88,

@@ -81,6 +81,7 @@ func (e *Endpoint) newMemoryEngine(rank int) (*memoryEngine, error) {
 // newDialHello returns the dialler's hello and, where it allows the carrier local, the memory that the hello offers.
 func (e *Endpoint) newDialHello(rank int) (hello, *memoryEngine, error) {
 	h := e.newHello(anyDatagramSize)
+	h.dialler, h.listener = e.certNames.placeOf(e.cfg.Rank), e.certNames.placeOf(rank)
 	if !h.carriers.contains(CarrierLocal) {
 		return h, nil, nil
 	}

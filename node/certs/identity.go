@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"ringlet/internal/nodename"
 )
 
 // Peer is the holder of a certificate.
@@ -112,10 +114,11 @@ func WithProtocols(c *tls.Config, protocols ...string) *tls.Config {
 	return c
 }
 
-// Client returns the TLS configuration to dial the node of that name. It refuses a listener that is another node, even
-// one of the same cluster that has the name as a host. It has the present authorities: a caller that dials for a long
-// time calls Client anew for each try.
-func (id *Identity) Client(name string) *tls.Config {
+// Client returns the TLS configuration to dial the node of that name, whose process has the certificate. It refuses a
+// listener of another process, even one of the same cluster that has the name as a host. It has the present
+// authorities: a caller that dials for a long time calls Client anew for each try.
+func (id *Identity) Client(node string) *tls.Config {
+	name := nodename.ProcessOf(node)
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		// Shown even to a listener that requests another authority's certificate: it then answers "unknown authority", while
@@ -129,7 +132,7 @@ func (id *Identity) Client(name string) *tls.Config {
 				return err
 			}
 			if peer.Name != name {
-				return &RefusedError{Why: WrongName, Detail: fmt.Sprintf("dialled %s, but %s answered", name, peer.Name)}
+				return &RefusedError{Why: WrongName, Detail: fmt.Sprintf("dialled %s, but %s answered", node, peer.Name)}
 			}
 			return id.material().revoked.check(peer, state)
 		},
