@@ -1,5 +1,5 @@
-// Package node is one process of an event builder: a readout unit, a builder unit or both, with the services around
-// them.
+// Package node is one process of an event builder, with one node or several: each a readout unit, a builder unit or
+// both, with the services around them.
 //
 // It stands for the folded node of LHCb's event builder (LHCb-EB §IV.B) and for its components, which are state
 // machines under the ECS (LHCb-EB §III.A). A node finds the cluster by gossip, serves the node service over mutual TLS,

@@ -145,7 +145,7 @@ func TestMonitor(t *testing.T) {
 func TestMonitorOutsideOfTheCluster(t *testing.T) {
 	n := &process{runner: fsm.New("n0", fsm.Actions{}, fsm.Options{})}
 	defer n.runner.Close()
-	answers := n.monitorProcess()
+	answers := (&group{nodes: []*process{n}}).monitorProcess()
 	w := httptest.NewRecorder()
 	answers.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
 	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "not in the cluster") {

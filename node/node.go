@@ -35,7 +35,8 @@ import (
 
 // Config of a node process.
 type Config struct {
-	Name         string
+	Name         string   // of the first node, as in its certificate
+	Nodes        int      // of the process, named as by package nodename; 0 means one
 	Host         string   // address to bind and to announce
 	DataHost     string   // the same for data, if they have a network of their own; "": Host
 	Join         []string // gossip addresses of present members
@@ -63,17 +64,20 @@ type Config struct {
 	Watchdog *watchdog.Watcher // watches the loops of the node; nil: no watchdog
 
 	MonitorListener net.Listener // for /livez and /readyz over plain HTTP; nil: none. Run closes it
-	// NewMetricsHandler makes the handler of /metrics there from a function that reads a report. Nil: none.
-	NewMetricsHandler func(report func() *nodev1.Report) http.Handler
+	// NewMetricsHandler makes the handler of /metrics there from functions that read the reports of the nodes, by name.
+	// Nil: none.
+	NewMetricsHandler func(reports map[string]func() *nodev1.Report) http.Handler
 }
 
-// Ports of a node, if they must be known beforehand. Zero means any.
+// Ports of the first node of a process, if they must be known beforehand; those of the next are one higher, and so on.
+// Zero means any.
 type Ports struct{ Data, Service, Gossip int }
 
-// process is a running node process.
+// process is a running node. It has a process for itself, or shares one with other nodes.
 type process struct {
 	// immutable after start
-	cfg             Config
+	cfg             Config // with the node's own name and ports
+	group           *group // the nodes of the process
 	log             *slog.Logger
 	run             *atomic.Uint32 // number of the run from its start until the next; log lines carry it
 	runner          *fsm.Runner
@@ -105,12 +109,9 @@ type process struct {
 	runBegan       time.Time      // start of the run
 }
 
-// Run runs a node until ctx ends or the node cannot go on.
-func Run(ctx context.Context, cfg Config) error {
-	if cfg.Log == nil {
-		cfg.Log = slog.Default()
-	}
-	n := &process{cfg: cfg, run: new(atomic.Uint32), tap: tap.New()}
+// newNode makes a node, with its socket for data.
+func newNode(cfg Config, all *group) (*process, error) {
+	n := &process{cfg: cfg, group: all, run: new(atomic.Uint32), tap: tap.New()}
 	n.log = slog.New(runLog{cfg.Log.Handler(), n.run}).With("node", cfg.Name)
 	n.access.fence, n.access.log = tagnet.NewFence(), n.log
 	n.leaving.process, n.orphaned.process = n, n
@@ -127,9 +128,8 @@ func Run(ctx context.Context, cfg Config) error {
 		IdleTimeout: cfg.IdleTimeout,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer func() { _ = network.Close() }()
 	n.network = network
 	n.runner = fsm.New(cfg.Name, fsm.Actions{
 		fsm.Load:      noAction,
@@ -146,9 +146,8 @@ func Run(ctx context.Context, cfg Config) error {
 		CloseWait: stopTimeout,
 		Timeouts:  fsm.Timeouts{fsm.Stop: stopTimeout}.WithMinimum(cfg.MinTimeout),
 	})
-	defer n.close()
 	n.watchLoops()
-	return n.serve(ctx)
+	return n, nil
 }
 
 // linkPeerName reads the name of a node from its verified certificate. Only nodes have links, and the transport
@@ -175,7 +174,6 @@ func (n *process) serve(ctx context.Context) error {
 	n.serviceListener = connlimit.Listen(lis, serviceName, n.log)
 	go func() { failed <- server.Serve(n.serviceListener) }()
 	defer server.Stop()
-	defer n.serveMonitor()()
 	members, err := n.join(ctx, lis.Addr())
 	if members == nil {
 		return err
@@ -185,11 +183,10 @@ func (n *process) serve(ctx context.Context) error {
 	defer n.members.Store(nil)
 	n.log.Info("in the cluster, waiting for the control", "grpc", lis.Addr(), "data", n.network.Addr(), "gossip",
 		members.Addr())
-	defer n.notifyManager(ctx, members)()
+	defer n.group.noteJoined(n)()
 	guarded, cancel := context.WithCancel(ctx)
 	var alone sync.WaitGroup
 	alone.Go(func() { n.orphaned.run(guarded) })
-	alone.Go(func() { n.cfg.Identity.Watch(guarded, n.log) })
 	defer alone.Wait()
 	defer cancel()
 	select {
@@ -234,6 +231,7 @@ func (n *process) join(ctx context.Context, service net.Addr) (*cluster.Cluster,
 
 // close ends all activities of the node.
 func (n *process) close() {
+	defer func() { _ = n.network.Close() }()
 	defer n.recovery.close()
 	if s, _ := n.sessionAndRequest(); s != nil {
 		_ = s.endpoint.Close() // so that neither this node nor a peer waits for the other

@@ -165,7 +165,8 @@ func (p *pair) process(ctx context.Context, seed *cluster.Cluster, of Config, ra
 			LeaveRequest:      leave,
 			LeaveGrace:        of.LeaveGrace,
 			MonitorListener:   monitor,
-			NewMetricsHandler: func(report func() *nodev1.Report) http.Handler {
+			NewMetricsHandler: func(reports map[string]func() *nodev1.Report) http.Handler {
+				report := reports[name]
 				p.inside.Store(rank, report)
 				return http.HandlerFunc(func(w http.ResponseWriter,
 					_ *http.Request) {

@@ -43,7 +43,7 @@ const (
 const HistogramKernelDelay = "host_us"
 
 // report reports the state and the figures of the node: of the present run, with at most steps of its last steps, or of
-// the last run once it is over.
+// the last run once it is over. Processor time and memory are its share of what its process took.
 func (n *process) report(steps int) *nodev1.Report {
 	n.mu.Lock()
 	s, last, req, began := n.session, n.lastReport, n.currentRequest, n.runBegan
@@ -68,8 +68,8 @@ func (n *process) report(steps int) *nodev1.Report {
 	n.access.addTerm(r)
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) == nil {
-		r.CpuSeconds = float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
-		r.MaxRssBytes = uint64(u.Maxrss) * 1024
+		r.CpuSeconds = float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9 / float64(max(1, n.cfg.Nodes))
+		r.MaxRssBytes = uint64(u.Maxrss) * 1024 / uint64(max(1, n.cfg.Nodes))
 	}
 	return r
 }

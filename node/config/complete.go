@@ -100,6 +100,7 @@ func (c *draft) resolveShape() {
 	case c.Nodes == 0:
 		c.Nodes = c.RUs + c.BUs
 	}
+	nameMembers(c)
 	if c.RUs > c.Nodes || c.BUs > c.Nodes {
 		c.add("nodes", "%d nodes cannot hold %d readout units and %d builder units: a node holds at most one of each",
 			c.Nodes, c.RUs, c.BUs)

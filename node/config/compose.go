@@ -39,7 +39,7 @@ func (c Config) Compose(name string, text []byte, settings []string) (Completed,
 	if err := c.Complete(); err != nil {
 		return Completed{}, err
 	}
-	c.OpenEnded, c.JoinedMembers = false, "" // Duration and Members have the answers now
+	c.OpenEnded, c.JoinedMembers, c.NodesPerProcess = false, "", 0 // Duration and Members have the answers now
 	return Completed{c}, nil
 }
 

@@ -15,6 +15,9 @@ type Config struct {
 	// them, whatever the carrier. It is no setting: the program that starts the nodes knows it, and not the author of a
 	// file.
 	OneHost bool `yaml:"-" kong:"-"`
+	// NodesPerProcess, before Compose, is how many nodes each process has, where members are not named: their names say it
+	// (NodeName). 0 means one. It is no setting, for the same reason.
+	NodesPerProcess int `yaml:"-" kong:"-"`
 	// OpenEnded says, before Compose, that a run without a given end goes on until it is stopped. It is no setting either:
 	// a run control stops its runs, a single run has to end.
 	OpenEnded bool `yaml:"-" kong:"-"`
@@ -92,7 +95,7 @@ type Schedule struct {
 	// Rules of turns. BusyGroup stays "" without groups, so that giving it there can be refused.
 	Next       string `yaml:"next" default:"" placeholder:"RULE" group:"Schedule" help:"Which builder unit gets the next MEP: round-robin, demand, or the weight of each, such as 2,1,1. round-robin: group after group, in a group one after the other. demand: the group with the largest share of its slots free, in it the builder unit with most. Weights are 1 to 100; 2,1,1 gives the first one half of the MEPs. Default round-robin, or demand with --discipline pull."`
 	Groups     Sets   `yaml:"groups" default:"" placeholder:"SETS" group:"Schedule" help:"Groups of builder units that share a bottleneck, such as a switch: 0-3;4-7. A group never has two running events: MEPs that have a token and no outcome."`
-	BusyGroup  string `yaml:"busy-group" enum:"wait,skip," default:"" group:"Schedule" help:"When the group whose turn it is has its running event: wait for it, or let it lose the turn (skip). Default wait."`
+	BusyGroup  string `yaml:"busy-group" enum:"wait,skip," default:"" group:"Schedule" help:"When the group whose turn it is has its running event: wait, or lose the turn (skip). Default wait."`
 	Partitions Sets   `yaml:"partitions" default:"" placeholder:"SETS" group:"Schedule" help:"Partitions of the builder units, by index: 0-3;4-7. Successive MEPs go to one after the other. A group lies in one partition."`
 }
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"ringlet/internal/nodename"
 )
 
 // NoUnit is the index of a unit that a process does not have.
@@ -28,7 +30,7 @@ func (c Config) Roles() []Role {
 	for rank := range roles {
 		r := Role{
 			Rank: rank,
-			Name: "n" + strconv.Itoa(rank),
+			Name: NodeName(rank, 1),
 			RU:   NoUnit,
 			BU:   NoUnit,
 		}
@@ -44,6 +46,24 @@ func (c Config) Roles() []Role {
 		roles[rank] = r
 	}
 	return roles
+}
+
+// NodeName is the name of the node with a rank, with so many nodes in each process, where the names follow from ranks:
+// n0, n0.1, n1, n1.1 with two.
+func NodeName(rank, nodesPerProcess int) string {
+	return nodename.Join("n"+strconv.Itoa(rank/nodesPerProcess), rank%nodesPerProcess)
+}
+
+// nameMembers names the members if processes have several nodes. The shape is known.
+func nameMembers(c *draft) {
+	if c.Members != "" || c.NodesPerProcess <= 1 || c.Nodes > maxSources {
+		return
+	}
+	names := make([]string, c.Nodes)
+	for rank := range names {
+		names[rank] = NodeName(rank, c.NodesPerProcess)
+	}
+	c.Members = strings.Join(names, ",")
 }
 
 // member is a node that the setting members names, and what it says of its units.

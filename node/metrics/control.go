@@ -107,7 +107,9 @@ type Partition struct {
 // ControlHandler serves the metrics of a control whose scheduler has these counters. read returns the present data,
 // notAfter the end of the control's certificate.
 func ControlHandler(scheduler counter.List, read func() Partition, notAfter func() time.Time) http.Handler {
-	return handler(func(out chan<- prometheus.Metric) { emitPartition(out, scheduler, read()) }, notAfter)
+	r := newRegistry(notAfter)
+	r.MustRegister(collector(func(out chan<- prometheus.Metric) { emitPartition(out, scheduler, read()) }))
+	return handler(r)
 }
 
 func emitPartition(out chan<- prometheus.Metric, scheduler counter.List, p Partition) {

@@ -133,17 +133,21 @@ func (collector) Describe(chan<- *prometheus.Desc) {}
 // Collect sends the metrics.
 func (c collector) Collect(out chan<- prometheus.Metric) { c(out) }
 
-// handler serves the metrics of a collector, the end of the certificate, and those of Go and of the kernel for this
-// process. notAfter is nil if there is no certificate.
-func handler(c collector, notAfter func() time.Time) http.Handler {
+// newRegistry makes a registry with what every process has: the end of its certificate, and the metrics of Go and of
+// the kernel. notAfter is nil if there is no certificate.
+func newRegistry(notAfter func() time.Time) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collector(func(out chan<- prometheus.Metric) {
-		c(out)
 		if notAfter != nil {
 			certificateEnd.emit(out, float64(notAfter().Unix()))
 		}
 	}))
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
+
+// handler serves the metrics of a registry.
+func handler(r *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError,
 		MaxRequestsInFlight: maxScrapes})
 }

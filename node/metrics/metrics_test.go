@@ -72,7 +72,7 @@ func TestNode(t *testing.T) {
 		t.Errorf("%v, %v", problems, err)
 	}
 	r := httptest.NewRecorder()
-	NodeHandler(counters, ends)(read).ServeHTTP(r, httptest.NewRequest("GET", "/metrics", nil))
+	NodeHandler(counters, ends)(reportsOf("n1", read)).ServeHTTP(r, httptest.NewRequest("GET", "/metrics", nil))
 	text, _ := io.ReadAll(r.Result().Body)
 	for _, want := range []string{
 		`ringlet_node_info{node="n1",version="v9"} 1`, `ringlet_node_state{state="Running"} 1`,
@@ -92,6 +92,37 @@ func TestNode(t *testing.T) {
 	if strings.Contains(string(text), "ringlet_nonsense") || strings.Contains(string(text), "window_high") ||
 		strings.Contains(string(text), "disk") {
 		t.Error("what is not known is told")
+	}
+}
+
+// reportsOf is the node of a process that has one.
+func reportsOf(name string, read func() *nodev1.Report) map[string]func() *nodev1.Report {
+	return map[string]func() *nodev1.Report{name: read}
+}
+
+// TestNodesOfAProcess: each metric names its node, and what the process has once is there once.
+func TestNodesOfAProcess(t *testing.T) {
+	reports := reportsOf("n1", func() *nodev1.Report { return report(t) })
+	reports["n1.1"] = func() *nodev1.Report {
+		r := report(t)
+		r.Name, r.Run = "n1.1", 4
+		return r
+	}
+	r := httptest.NewRecorder()
+	NodeHandler(counters, ends)(reports).ServeHTTP(r, httptest.NewRequest("GET", "/metrics", nil))
+	text, _ := io.ReadAll(r.Result().Body)
+	for _, want := range []string{
+		`ringlet_node_info{node="n1",version="v9"} 1`, `ringlet_node_info{node="n1.1",version="v9"} 1`,
+		`ringlet_node_run_number{node="n1"} 3`, `ringlet_node_run_number{node="n1.1"} 4`,
+		`ringlet_node_state{node="n1.1",state="Running"} 1`, `ringlet_ru_open{node="n1"} 4`,
+		`ringlet_bu_strays_by_kind_total{kind="late-ish",node="n1.1"} 2`,
+		`ringlet_ru_barrier_wait_seconds{node="n1.1",quantile="0.5"} 5e-05`,
+		"\nringlet_certificate_end_timestamp_seconds 1.8e+09", "\ngo_goroutines ", "\nprocess_cpu_seconds_total ",
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the metrics lack %q:\n%s", want,
+				regexp.MustCompile(`(?m)^(#|go_|process_).*\n`).ReplaceAllString(string(text), ""))
+		}
 	}
 }
 

@@ -71,16 +71,29 @@ func NodeMetrics(counters counter.List) []Metric {
 // States of the component state machine that are stable.
 var stableStates = []string{"Offline", "NotReady", "Ready", "Running", "Paused", "Error"}
 
-// NodeHandler makes the handler for the metrics of a node process with these counters, from a function that returns its
-// report. notAfter returns the end of the node's certificate.
-func NodeHandler(counters counter.List, notAfter func() time.Time) func(report func() *nodev1.Report) http.Handler {
-	return func(report func() *nodev1.Report) http.Handler {
-		return handler(func(out chan<- prometheus.Metric) { emitNode(out, counters, report()) }, notAfter)
+// NodeHandler makes the handler for the metrics of the nodes of a process with these counters, from functions that
+// return their reports, by name. If there are several, each metric has the label node. notAfter returns the end of the
+// process's certificate.
+func NodeHandler(counters counter.List,
+	notAfter func() time.Time) func(reports map[string]func() *nodev1.Report) http.Handler {
+	return func(reports map[string]func() *nodev1.Report) http.Handler {
+		r := newRegistry(notAfter)
+		for name, report := range reports {
+			var named prometheus.Registerer = r
+			if len(reports) > 1 {
+				named = prometheus.WrapRegistererWith(prometheus.Labels{"node": name}, r)
+			}
+			named.MustRegister(collector(func(out chan<- prometheus.Metric) { emitNode(out, counters, report()) }))
+			r.MustRegister(collector(func(out chan<- prometheus.Metric) {
+				now := report()
+				nodeInfo.emit(out, 1, now.GetName(), now.GetVersion())
+			}))
+		}
+		return handler(r)
 	}
 }
 
 func emitNode(out chan<- prometheus.Metric, counters counter.List, r *nodev1.Report) {
-	nodeInfo.emit(out, 1, r.GetName(), r.GetVersion())
 	for _, s := range stableStates {
 		nodeState.emit(out, boolValue(s == r.GetStatus().GetState()), s)
 	}
