@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"ringlet/internal/address"
+	"ringlet/internal/nodename"
 	"ringlet/lab/bench"
 	"ringlet/node"
 	"ringlet/node/certs"
@@ -31,11 +33,12 @@ type nodeCmd struct {
 	Host        string        `default:"127.0.0.1" help:"Address to bind, which the others must be able to reach."`
 	DataHost    string        `default:"" help:"Address to bind for data, where they have a network of their own. Empty = that of --host."`
 	Role        string        `enum:"ru,bu,both,spare" default:"both" help:"Units that this node may have: ru (a readout unit), bu (a builder unit), both (either, or both), or spare (as both, but only in place of a member)."`
+	Units       int           `default:"1" help:"Nodes in this process, 1 to 16: NAME, NAME.1, NAME.2 and so on, each with units and a rank of its own. The certificate of NAME counts for all."`
 	Procs       int           `default:"0" help:"Processors to use at a time. 0 = all."`
 	Spin        time.Duration `default:"0s" help:"How long to look for packets before sleeping. 50us to 1ms pay where this node has a processor of its own; 0 = sleep at once."`
-	DataPort    int           `default:"0" help:"UDP port of the data. 0 = any."`
-	ServicePort int           `default:"0" help:"TCP port of the node service. 0 = any."`
-	GossipPort  int           `default:"0" help:"Port of the gossip, TCP and UDP. 0 = any."`
+	DataPort    int           `default:"0" help:"UDP port of the data; with --units, of the first node, the next has the next port. 0 = any."`
+	ServicePort int           `default:"0" help:"TCP port of the node service, likewise. 0 = any."`
+	GossipPort  int           `default:"0" help:"Port of the gossip, TCP and UDP, likewise. 0 = any."`
 	Allow       []string      `placeholder:"WHAT" help:"What configurations may use of this host beside network and memory: exec (any program), unix, shm, output (files), secret (files of ?secret=); with a colon and a path only that and what is below it, as in exec:/usr/lib/daq,output:/data. Without output:PATH they write files below the directory in which the node was started, if that is not /, and without secret:PATH secrets are below --certs."`
 	Monitor     string        `default:"" placeholder:"HOST:PORT" help:"Serve /livez, /readyz and /metrics here, over plain HTTP. Empty = nowhere."`
 	Grace       time.Duration `default:"30s" help:"When told to end while a run goes on: how long to wait for the control to answer, which lets this node go. Told a second time it ends at once."`
@@ -59,6 +62,28 @@ func (c *nodeCmd) Validate() error {
 	if c.Procs < 0 || c.Procs > bench.MaxProcs {
 		return fmt.Errorf("--procs: %d is not between 0 and %d", c.Procs, bench.MaxProcs)
 	}
+	if c.Units < 1 || c.Units > nodename.MaxNodes {
+		return fmt.Errorf("--units: %d is not between 1 and %d", c.Units, nodename.MaxNodes)
+	}
+	return c.checkPorts()
+}
+
+// checkPorts refuses ports of a process that are beyond the last one, or that two services would share.
+func (c *nodeCmd) checkPorts() error {
+	for _, p := range []struct {
+		flag  string
+		first int
+	}{{"--data-port", c.DataPort}, {"--service-port", c.ServicePort}, {"--gossip-port", c.GossipPort}} {
+		if last := p.first + c.Units - 1; p.first < 0 || p.first > 0 && last > math.MaxUint16 {
+			return fmt.Errorf("%s: the ports %d to %d of %d nodes are not between 0 and %d", p.flag, p.first, last, c.Units,
+				math.MaxUint16)
+		}
+		between := max(p.first-c.GossipPort, c.GossipPort-p.first)
+		if p.first > 0 && c.GossipPort > 0 && p.flag != "--gossip-port" && between < c.Units {
+			return fmt.Errorf("%s: each of the %d nodes has its own port, and so the ports from %d on meet those of "+
+				"--gossip-port from %d on: give ports that are %d apart", p.flag, c.Units, p.first, c.GossipPort, c.Units)
+		}
+	}
 	return nil
 }
 
@@ -78,6 +103,7 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 	tune()
 	cfg := node.Config{
 		Name:         c.Name,
+		Nodes:        c.Units,
 		Host:         c.Host,
 		DataHost:     c.DataHost,
 		Join:         c.Join,

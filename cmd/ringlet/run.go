@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -19,6 +20,7 @@ import (
 	"ringlet/ecs/partition"
 	"ringlet/ecs/partition/fault"
 	"ringlet/ecs/partition/nodes"
+	"ringlet/internal/nodename"
 	"ringlet/internal/safeopen"
 	"ringlet/node"
 	"ringlet/node/certs"
@@ -58,6 +60,7 @@ type runCmd struct {
 	runFlags
 	Page     string   `placeholder:"HOST:PORT" help:"Serve the page and the API there, on loopback, until interrupted: further runs can be made. The link with its one-time token is printed."`
 	Spares   int      `name:"spare-nodes" default:"0" help:"Nodes beyond the members, to substitute for them (--spares, ctl move)."`
+	Units    int      `default:"1" help:"Nodes in each process, 1 to 16: n0, n0.1, n0.2 and so on share one."`
 	InputDir []string `name:"input-dir" sep:"none" default:"." placeholder:"DIR" help:"With --page: directory below which further runs may read inputs, beside the file of --input; may be given more than once."`
 	State    string   `placeholder:"DIR" help:"With --page: keep the records of the runs here, or forget them."`
 }
@@ -68,7 +71,7 @@ const certLifetime = 10 * 365 * 24 * time.Hour
 
 // Run builds events on this machine.
 func (c *runCmd) Run(ctx context.Context, to streams) error {
-	c.OneHost = true
+	c.OneHost, c.NodesPerProcess = true, c.Units
 	cfg, err := c.Compose("", nil, nil)
 	if err == nil {
 		err = cfg.CheckNodes(localNodeFacts(cfg, nil))
@@ -81,7 +84,7 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 	}
 	defer func() { _, _ = shmem.Sweep("ringlet-") }() // of nodes that were killed
 	keys, err := makeKeys(cfg.Roles(), loopback, func(string) string { return loopback },
-		spareNames(cfg.Roles(), c.Spares)...)
+		spareNames(cfg.Roles(), c.Spares, c.Units)...)
 	if err != nil {
 		return err
 	}
@@ -89,18 +92,7 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	spawner := &spawn.Processes{
-		ProgramPath: program,
-		Stderr:      to.err,
-		WriteKeys:   keys.write,
-		Args: func(name, join string) []string {
-			args := nodeArgs(cfg.Nodes+c.Spares, c.Verbose, name, loopback, join)
-			if slices.Contains(keys.spares, name) {
-				args = append(args, "--role", "spare")
-			}
-			return args
-		},
-	}
+	spawner := &spawn.Processes{ProgramPath: program, Stderr: to.err, WriteKeys: keys.write, Args: c.argsOf(keys)}
 	if c.Page != "" {
 		given := c.Config
 		given.Duration = cfg.Duration // else a run that is not told when to end would end with this process
@@ -199,12 +191,30 @@ func (c *runFlags) printReport(to streams, report *nodes.Report) (err error) {
 	return exitOfReport(report)
 }
 
-// nodeArgs are the arguments of a node process on this machine, given the number of nodes.
-func nodeArgs(nodes int, verbose bool, name, host, join string) []string {
+// argsOf returns the arguments of each process.
+func (c *runCmd) argsOf(keys *runKeys) func(process, join string) []string {
+	nodes := 0
+	for _, n := range keys.counts {
+		nodes += n
+	}
+	return func(process, join string) []string {
+		args := nodeArgs(len(keys.counts), nodes, c.Verbose, process, loopback, join)
+		if n := keys.counts[process]; n > 1 {
+			args = append(args, "--units", strconv.Itoa(n))
+		}
+		if slices.Contains(keys.spares, process) {
+			args = append(args, "--role", "spare")
+		}
+		return args
+	}
+}
+
+// nodeArgs are the arguments of a node process on this machine, given the number of processes and that of nodes.
+func nodeArgs(processes, nodes int, verbose bool, name, host, join string) []string {
 	args := []string{"node", "--name", name, "--join", join, "--host", host, "--with-parent"}
 	// One P per process where processes outnumber cores, so that its goroutines hand over to each other without waking
 	// another P.
-	if nodes > runtime.NumCPU()/2 {
+	if processes > runtime.NumCPU()/2 {
 		args = append(args, "--procs", "1")
 	}
 	// Where every node has a processor, waking up costs more than staying awake for a moment. Staying awake for longer
@@ -224,12 +234,13 @@ const loopback = "127.0.0.1"
 // runKeys are the short-lived keys of one run on this machine. They are never written to a file.
 type runKeys struct {
 	control *certs.Identity
-	nodes   map[string]*certs.Identity
+	nodes   map[string]*certs.Identity // by process
+	counts  map[string]int             // how many nodes each process has
 	gossip  []byte
-	spares  []string // of nodes: those that are no members
+	spares  []string // nodes that are no members
 }
 
-// makeKeys makes the keys of a run; host is the address of the control, of returns the address of each node.
+// makeKeys makes the keys of a run; host is the address of the control, of returns the address of each process.
 func makeKeys(roles []config.Role, host string, of func(name string) string, spares ...string) (*runKeys, error) {
 	ca, err := certs.NewCA(certLifetime)
 	if err != nil {
@@ -240,7 +251,8 @@ func makeKeys(roles []config.Role, host string, of func(name string) string, spa
 	for _, r := range roles {
 		names = append(names, r.Name)
 	}
-	for _, name := range names {
+	k.counts = nodename.CountPerProcess(names)
+	for name := range k.counts {
 		if k.nodes[name], err = ca.Issue(name, []string{of(name)}, certs.RoleNode, certLifetime); err != nil {
 			return nil, err
 		}
@@ -269,14 +281,25 @@ func (c *runCmd) Validate() error {
 	if c.Spares < 0 || c.Spares > maxSpareNodes {
 		return fmt.Errorf("--spare-nodes: %d is not between 0 and %d", c.Spares, maxSpareNodes)
 	}
+	if c.Units < 1 || c.Units > nodename.MaxNodes {
+		return fmt.Errorf("--units: %d is not between 1 and %d", c.Units, nodename.MaxNodes)
+	}
+	if c.Units > 1 && c.Members != "" {
+		return errors.New("--units: the names in --members say which nodes share a process, such as n0,n0.1,n1: leave " +
+			"--units out")
+	}
 	return c.Config.Validate()
 }
 
-// spareNames are the names of spares of a run on this machine: n4 and so on behind four members.
-func spareNames(members []config.Role, spares int) (names []string) {
-	for i := len(members); len(names) < spares; i++ {
-		name := fmt.Sprintf("n%d", i)
-		if !slices.ContainsFunc(members, func(r config.Role) bool { return r.Name == name }) {
+// spareNames are the names of spares of a run on this machine, with so many nodes in each process: n4 and so on behind
+// four members. They have processes of their own, so that the loss of a process takes no spare of it.
+func spareNames(members []config.Role, spares, units int) (names []string) {
+	taken := map[string]bool{} // processes
+	for _, r := range members {
+		taken[nodename.ProcessOf(r.Name)] = true
+	}
+	for i := (len(members) + units - 1) / units * units; len(names) < spares; i++ {
+		if name := config.NodeName(i, units); !taken[nodename.ProcessOf(name)] {
 			names = append(names, name)
 		}
 	}

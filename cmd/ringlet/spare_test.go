@@ -40,11 +40,14 @@ func TestSpareNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := spareNames(cfg.Roles(), 2); !slices.Equal(got, []string{"n4", "n5"}) {
+	if got := spareNames(cfg.Roles(), 2, 1); !slices.Equal(got, []string{"n4", "n5"}) {
 		t.Errorf("spares of a, n3, b: %v", got)
 	}
+	if got := spareNames(cfg.Roles(), 3, 2); !slices.Equal(got, []string{"n2", "n2.1", "n4"}) {
+		t.Errorf("spares of a, n3, b with two nodes in each process: %v", got)
+	}
 	for n, fits := range map[int]bool{-1: false, 0: true, maxSpareNodes: true, maxSpareNodes + 1: false} {
-		c := runCmd{Spares: n}
+		c := runCmd{Spares: n, Units: 1}
 		c.Config = config.Default()
 		if err := c.Validate(); (err == nil) != fits {
 			t.Errorf("%d spares: %v", n, err)

@@ -309,7 +309,7 @@ func sessionOf(bed *testbed.Bed, inner *innerRun) (*testbed.Session, error) {
 		Bed:     bed,
 		Program: program,
 		Node: func(name, host, join string) []string {
-			return nodeArgs(inner.cfg.Nodes, inner.Verbose, name, host, join)
+			return nodeArgs(inner.cfg.Nodes, inner.cfg.Nodes, inner.Verbose, name, host, join)
 		},
 		Control: func(host string, port, began int) []string {
 			return append([]string{"control", "--once", "--host", host, "--port", strconv.Itoa(port), "--with-parent", "--began",

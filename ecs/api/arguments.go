@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	"ringlet/internal/nodename"
 	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
@@ -102,7 +103,7 @@ func typeMismatch(kind, value string) string {
 			return quoteShortened(value) + " is no whole number of 0 or more"
 		}
 	case "node":
-		if certs.CheckName(value) != nil {
+		if certs.CheckName(nodename.ProcessOf(value)) != nil {
 			return quoteShortened(value) + " cannot be the name of a node"
 		}
 	case "yaml":
@@ -123,7 +124,7 @@ func typeMismatch(kind, value string) string {
 
 // quoteWord returns a word that could be a name as it is, and anything else in quotes.
 func quoteWord(s string) string {
-	if certs.CheckName(s) == nil {
+	if certs.CheckName(nodename.ProcessOf(s)) == nil {
 		return s
 	}
 	return quoteShortened(s)

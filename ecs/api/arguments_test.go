@@ -51,6 +51,8 @@ func TestArguments(t *testing.T) {
 		{"exclude", "", "", "arguments.node: exclude needs it"},
 		{"exclude", "node", "", "exclude needs it"},
 		{"exclude", "node", "n0", ""},
+		{"exclude", "node", "n0.3", ""},
+		{"exclude", "node", "n0.03", "cannot be the name"},
 		{"exclude", "node", "../n0", "cannot be the name"},
 		{"exclude", "no de", "n0", `arguments."no de"`},
 		{"load", "settings", "rate=3\n\nnodes = 4\n", ""},

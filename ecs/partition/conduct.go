@@ -258,6 +258,7 @@ func (c *conductor) watch(run *nodes.Run) {
 		conductor:    c,
 		run:          run,
 		readmissions: map[string]readmission{},
+		restarts:     map[string]restart{},
 		withheld:     map[string]bool{},
 		refused:      map[string]bool{},
 	}
@@ -304,7 +305,9 @@ func (c *conductor) fail(run *nodes.Run) {
 // noteLoss notes and publishes a loss that a policy tolerates.
 func (c *conductor) noteLoss(x nodes.Loss) {
 	if run := c.presentRun(); run != nil {
-		_ = c.conduct(c.ctx, run, ecsrun.Input{Kind: ecsrun.Lost, Fault: &x.Fault})
+		for _, lost := range append([]fault.Fault{x.Fault}, x.Others...) {
+			_ = c.conduct(c.ctx, run, ecsrun.Input{Kind: ecsrun.Lost, Fault: &lost})
+		}
 	}
 	_ = c.runner.Degrade(causeFromFault(x.Fault))
 	kind := "degraded"

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 	"ringlet/ecs/partition"
 	"ringlet/ecs/partition/nodes"
 	"ringlet/ecs/record"
+	"ringlet/internal/nodename"
 	"ringlet/internal/safeopen"
 	"ringlet/node"
 	"ringlet/node/certs"
@@ -57,6 +59,7 @@ type farm struct {
 	port       int               // of the control's gossip
 	minTimeout time.Duration     // of the next control
 	roles      map[string]string // of nodes that are started next, by name; both where there is none
+	counts     map[string]int    // how many nodes each process has
 
 	mu          sync.Mutex
 	nodes       map[string]context.CancelFunc
@@ -93,7 +96,7 @@ func newFarm(t *testing.T, nodes int, change func(*config.Config)) *farm {
 	return newFarmOf(t, names, nil, change)
 }
 
-// newFarmOf makes a control and nodes of these names and roles, that have joined.
+// newFarmOf makes a control and nodes of these names and roles, that have joined; n0 and n0.1 share a process.
 func newFarmOf(t *testing.T, names []string, roles map[string]string, change func(*config.Config)) *farm {
 	t.Helper()
 	ca, err := certs.NewCA(certLifetime)
@@ -115,6 +118,7 @@ func newFarmOf(t *testing.T, names []string, roles map[string]string, change fun
 		minTimeout: patiently.LongTimeout,
 		reporters:  map[string]func() *nodev1.Report{},
 		roles:      roles,
+		counts:     nodename.CountPerProcess(names),
 	}
 	h.cfg.Nodes, h.cfg.Packing, h.cfg.Slots = len(names), 500, 4
 	h.cfg.Rate, h.cfg.FragmentSize = 20_000, 30        // leaves the processors free for what is tried
@@ -134,8 +138,8 @@ func newFarmOf(t *testing.T, names []string, roles map[string]string, change fun
 		h.mu.Unlock()
 		patiently.Wait(t, h.wg.Wait)
 	})
-	for _, name := range names {
-		h.startNode(name)
+	for _, process := range slices.Sorted(maps.Keys(h.counts)) {
+		h.startNode(process)
 	}
 	h.awaitJoined(len(names))
 	return h
@@ -205,7 +209,7 @@ func (h *farm) stopControl() {
 	}
 }
 
-// startNode starts one, which ends with end or the test.
+// startNode starts one, with those that share its process, which ends with end or the test.
 func (h *farm) startNode(name string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	endRequest, gone := make(chan struct{}), make(chan struct{})
@@ -221,6 +225,7 @@ func (h *farm) startNode(name string) {
 		defer close(gone)
 		err := node.Run(ctx, node.Config{
 			Name:            name,
+			Nodes:           h.counts[name],
 			Host:            "127.0.0.1",
 			Join:            []string{fmt.Sprintf("127.0.0.1:%d", h.port)},
 			Identity:        id,
@@ -234,10 +239,10 @@ func (h *farm) startNode(name string) {
 			LeaveRequest:    endRequest,
 			LeaveGrace:      time.Minute,
 			MonitorListener: monitor,
-			NewMetricsHandler: func(report func() *nodev1.Report) http.Handler {
+			NewMetricsHandler: func(reports map[string]func() *nodev1.Report) http.Handler {
 				h.mu.Lock()
 				defer h.mu.Unlock()
-				h.reporters[name] = report
+				maps.Copy(h.reporters, reports)
 				return http.NotFoundHandler()
 			},
 		})

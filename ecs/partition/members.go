@@ -11,6 +11,7 @@ import (
 
 	"ringlet/ecs/partition/fault"
 	"ringlet/ecs/partition/nodes"
+	"ringlet/internal/nodename"
 	"ringlet/node/cluster"
 	"ringlet/node/config"
 	"ringlet/node/fsm"
@@ -400,21 +401,26 @@ const unloadTimeout = 5 * time.Second
 
 // A Spawner starts and ends node processes for this control. See package spawn.
 type Spawner interface {
-	// Spawn starts the named nodes, which join the cluster at the given address. It calls ended, from any goroutine, for
-	// each process that ends without Stop.
-	Spawn(names []string, join string, ended func(name, how string)) error
+	// Spawn starts the named processes, whose nodes join the cluster at the given address. It calls ended, from any
+	// goroutine, for each process that ends without Stop.
+	Spawn(processes []string, join string, ended func(process, how string)) error
 	// Stop ends all processes and waits for their ends.
 	Stop()
 }
 
-// spawnedProcesses are the processes that this control has started.
+// spawnedProcesses are the processes that this control has started, by name: see package nodename.
 type spawnedProcesses struct {
 	running        map[string]bool
-	endReasons     map[string]string // how processes have ended, by name; without those that were started again
+	endReasons     map[string]string // how processes have ended, without those that were started again
 	nextProcessEnd chan struct{}     // closed when the next process ends
 }
 
-// spawn starts a process for each of these nodes that has none, if this control has a Spawner. A process that cannot be
+// endReason is how the process of a node has ended, which this control has started; empty: it has not. mu is held.
+func (p *spawnedProcesses) endReason(node string) string {
+	return p.endReasons[nodename.ProcessOf(node)]
+}
+
+// spawn starts the processes of these nodes that do not run, if this control has a Spawner. A process that cannot be
 // started counts as ended.
 func (m *members) spawn(names []string) {
 	if m.cfg.Spawner == nil {
@@ -423,16 +429,16 @@ func (m *members) spawn(names []string) {
 	m.mu.Lock()
 	var missing []string
 	for _, name := range names {
-		if !m.spawned.running[name] {
-			missing = append(missing, name)
-			m.spawned.running[name] = true
-			delete(m.spawned.endReasons, name)
+		if process := nodename.ProcessOf(name); !m.spawned.running[process] {
+			missing = append(missing, process)
+			m.spawned.running[process] = true
+			delete(m.spawned.endReasons, process)
 		}
 	}
 	m.mu.Unlock()
-	for _, name := range missing {
-		if err := m.cfg.Spawner.Spawn([]string{name}, m.cfg.Members.Addr().String(), m.noteProcessEnd); err != nil {
-			m.noteProcessEnd(name, "could not be started: "+err.Error())
+	for _, process := range missing {
+		if err := m.cfg.Spawner.Spawn([]string{process}, m.cfg.Members.Addr().String(), m.noteProcessEnd); err != nil {
+			m.noteProcessEnd(process, "could not be started: "+err.Error())
 		}
 	}
 }
@@ -441,20 +447,20 @@ func (m *members) spawn(names []string) {
 func (m *members) hasEnded(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.spawned.endReasons[name] != ""
+	return m.spawned.endReason(name) != ""
 }
 
 // noteProcessEnd is called when a process of the Spawner ends without Stop, for example because it crashed.
-func (m *members) noteProcessEnd(name, how string) {
+func (m *members) noteProcessEnd(process, how string) {
 	m.mu.Lock()
-	delete(m.spawned.running, name)
-	m.spawned.endReasons[name] = how
+	delete(m.spawned.running, process)
+	m.spawned.endReasons[process] = how
 	close(m.spawned.nextProcessEnd)
 	m.spawned.nextProcessEnd = make(chan struct{})
 	m.mu.Unlock()
-	m.publishf(severityError, "fault", name, "the process of %s %s", name, how)
+	m.publishf(severityError, "fault", process, "the process of %s %s", process, how)
 	if nodeSet := m.currentState().nodeSet; nodeSet != nil {
-		nodeSet.ObserveProcessEnd(name, how)
+		nodeSet.ObserveProcessEnd(process, how)
 	}
 }
 
@@ -470,7 +476,7 @@ func (m *members) cancelOnProcessEnd(ctx context.Context, names []string) (conte
 			m.mu.Lock()
 			news, ended := m.spawned.nextProcessEnd, slices.Collect(maps.Keys(m.spawned.endReasons))
 			m.mu.Unlock()
-			if slices.ContainsFunc(ended, func(name string) bool { return slices.Contains(names, name) }) {
+			if slices.ContainsFunc(names, func(name string) bool { return slices.Contains(ended, nodename.ProcessOf(name)) }) {
 				cancel()
 			}
 			select {
@@ -487,7 +493,7 @@ func (m *members) cancelOnProcessEnd(ctx context.Context, names []string) (conte
 func (m *members) absentReason(name string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if how := m.spawned.endReasons[name]; how != "" {
+	if how := m.spawned.endReason(name); how != "" {
 		return "its process " + how
 	}
 	return notJoinedReason
@@ -498,7 +504,7 @@ func (m *members) crashFault(names []string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, name := range names {
-		if how := m.spawned.endReasons[name]; how != "" {
+		if how := m.spawned.endReason(name); how != "" {
 			return &fault.Error{Fault: fault.SeenByControl(name, fault.SubsystemProcess, "its process "+how)}
 		}
 	}
@@ -508,7 +514,7 @@ func (m *members) crashFault(names []string) error {
 // notJoinedReason is the absentReason of a member without a process of this control.
 const notJoinedReason = "it has not joined"
 
-// wantedProcessNames are the names of the nodes for which the Spawner starts processes.
+// wantedProcessNames are the names of the nodes whose processes the Spawner starts.
 func wantedProcessNames(cfg *config.Completed) []string {
 	if names := cfg.MemberNames(); names != nil {
 		return names

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ringlet/ecs/partition/nodes"
+	"ringlet/internal/nodename"
 	"ringlet/node/cluster"
 	"ringlet/node/fsm"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
@@ -17,6 +18,7 @@ type readmitter struct {
 	*conductor
 	run          *nodes.Run
 	readmissions map[string]readmission // by node
+	restarts     map[string]restart     // by process
 	withheld     map[string]bool        // nodes that do not come back because of their output; owned by the attempt
 	refused      map[string]bool        // by lost node and process: the refusal was told; owned by the attempt
 	attemptDone  chan struct{}          // closed when the attempt under way is over; nil: there is none
@@ -24,10 +26,14 @@ type readmitter struct {
 
 // readmission is how far a lost node is on its way back.
 type readmission struct {
-	lastTry   time.Time     // last attempt with the last candidate
-	tries     int           // so far
-	nextStart time.Time     // when its process is to be started anew; zero: not planned
-	pause     time.Duration // before the last start of its process
+	lastTry time.Time // last attempt with the last candidate
+	tries   int       // so far
+}
+
+// restart is when a process is started anew.
+type restart struct {
+	due   time.Time     // zero: not planned
+	pause time.Duration // before the last start
 }
 
 // readmitRetryDelay is the pause after a failed attempt with a node. A process that has just been killed may still be
@@ -75,21 +81,24 @@ func (c *readmitter) readmitNext(ctx context.Context, now time.Time) {
 // restart starts the processes of lost nodes and of spares anew that this control started and that have ended, unless
 // they were told to end: each after a pause, which doubles each time, since a process that ends soon may do so again.
 func (c *readmitter) restart(now time.Time) {
+	var seen []string // processes that the control has to start
 	for _, name := range slices.Concat(c.run.Names(), c.cfg.SpawnedSpares) {
-		spare := slices.Contains(c.cfg.SpawnedSpares, name)
-		if !spare && (c.run.MayReadmit(name) != nil || c.run.Presence(name).Departed) || !c.records.checks.hasEnded(name) {
+		spare, process := slices.Contains(c.cfg.SpawnedSpares, name), nodename.ProcessOf(name)
+		if !spare && (c.run.MayReadmit(name) != nil || c.run.Presence(name).Departed) ||
+			!c.records.checks.hasEnded(name) || slices.Contains(seen, process) {
 			continue
 		}
-		back := c.readmissions[name]
+		seen = append(seen, process)
+		again := c.restarts[process]
 		switch {
-		case back.nextStart.IsZero():
-			back.pause = min(max(firstRestartPause, 2*back.pause), maxRestartPause)
-			back.nextStart = now.Add(back.pause)
-		case !now.Before(back.nextStart):
-			back.nextStart = time.Time{}
-			c.records.checks.spawn([]string{name})
+		case again.due.IsZero():
+			again.pause = min(max(firstRestartPause, 2*again.pause), maxRestartPause)
+			again.due = now.Add(again.pause)
+		case !now.Before(again.due):
+			again.due = time.Time{}
+			c.records.checks.spawn([]string{process})
 		}
-		c.readmissions[name] = back
+		c.restarts[process] = again
 	}
 }
 

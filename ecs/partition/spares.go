@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"ringlet/internal/nodename"
 	"ringlet/node/cluster"
 	"ringlet/node/config"
 )
@@ -12,18 +13,31 @@ import (
 // member that is lost: its process gets rank, indices and seat of the member, under the member's name.
 
 // substitutesFor returns which spare substitutes for which member: for the first member that is missing the first spare
-// that can have its units, and so on. Members without a spare are left out.
+// in its order of preference that can have its units, and so on. Members without a spare are left out.
 func substitutesFor(missing, spares []string, can func(member, spare string) bool) map[string]string {
 	out := map[string]string{}
 	for _, name := range missing {
-		for i, spare := range spares {
+		for _, spare := range preferredSpares(name, spares) {
 			if can(name, spare) {
-				out[name], spares = spare, slices.Delete(slices.Clone(spares), i, i+1)
+				out[name] = spare
+				spares = slices.DeleteFunc(slices.Clone(spares), func(s string) bool { return s == spare })
 				break
 			}
 		}
 	}
 	return out
+}
+
+// preferredSpares are spares in the order in which a member would have them: those of its own process, which may have
+// the same trouble, come last.
+func preferredSpares(member string, spares []string) []string {
+	apart := func(spare string) int {
+		if nodename.ProcessOf(spare) == nodename.ProcessOf(member) {
+			return 1
+		}
+		return 0
+	}
+	return slices.SortedStableFunc(slices.Values(spares), func(a, b string) int { return apart(a) - apart(b) })
 }
 
 // sparesAmong are the nodes of the cluster that can have units and are none of these.
@@ -78,7 +92,7 @@ func (c *readmitter) candidates(name string) (list []cluster.Member) {
 		}
 		taken = append(taken, process)
 	}
-	for _, spare := range sparesAmong(members, taken) {
+	for _, spare := range preferredSpares(name, sparesAmong(members, taken)) {
 		if m := members[spare]; !c.run.ProcessEnded(spare, m.Meta.GRPCAddr) && c.mayHave(name, m) == nil {
 			list = append(list, m)
 		}

@@ -115,6 +115,17 @@ func (c *Core) LocalProcess(name string) string {
 	return ""
 }
 
+// NodesOfLocalProcess are the nodes that share the process of a node, with itself, if the control started the process.
+func NodesOfLocalProcess(c *Core, name string) (names []string) {
+	process := c.LocalProcess(name)
+	for _, other := range c.names {
+		if process != "" && c.LocalProcess(other) == process {
+			names = append(names, other)
+		}
+	}
+	return names
+}
+
 // NoteReport notes that the control got a report of a node; final says that it is the node's final report of the run.
 func (c *Core) NoteReport(name string, at time.Time, final bool) {
 	n, now := c.node(name), c.clock.tick(at)

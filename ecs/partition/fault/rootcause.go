@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"ringlet/internal/nodename"
 )
 
 // How long after the first observation the control waits for one that is closer to the cause. Nodes report a change of
@@ -134,19 +136,50 @@ func (a *account) rootCause() (*Fault, []string) {
 	if !first.Kind.processEnded() {
 		return &f, roots
 	}
-	ends := []string{first.Component + ": " + f.What}
+	ends := []processEnd{{[]string{first.Component}, f.What}}
 	for _, x := range a.observations {
-		if x.Kind.processEnded() && !slices.Contains(roots, x.Component) {
-			roots = append(roots, x.Component)
-			ends = append(ends, x.Component+": "+a.asFault(x).What)
+		if !x.Kind.processEnded() || slices.Contains(roots, x.Component) {
+			continue
 		}
+		roots = append(roots, x.Component)
+		i := slices.IndexFunc(ends, func(e processEnd) bool { return shareProcess(a.core.nodes, e.nodes[0], x.Component) })
+		if i < 0 {
+			i, ends = len(ends), append(ends, processEnd{what: a.asFault(x).What})
+		}
+		ends[i].nodes = append(ends[i].nodes, x.Component)
 	}
-	if len(roots) > 1 {
-		f.Component = strings.Join(roots, ", ")
-		f.What = "their processes have ended; " + strings.Join(ends, "; ")
+	f.Component = strings.Join(roots, ", ")
+	switch {
+	case len(ends) > 1:
+		texts := make([]string, len(ends))
+		for i, e := range ends {
+			texts[i] = joinNames(e.nodes) + ": " + e.text()
+		}
+		f.What = "their processes have ended; " + strings.Join(texts, "; ")
 		f.Advice = strings.ReplaceAll(f.Advice, "its process", "the processes of "+joinNames(roots))
+	case len(roots) > 1:
+		f.What, f.Advice = ends[0].text(), strings.ReplaceAll(f.Advice, "its process", "their process")
 	}
 	return &f, roots
+}
+
+// processEnd is the end of a process with some nodes.
+type processEnd struct {
+	nodes []string
+	what  string
+}
+
+func (e processEnd) text() string {
+	if len(e.nodes) == 1 {
+		return e.what
+	}
+	return strings.Replace(e.what, "its process", "their process", 1)
+}
+
+// shareProcess says that two nodes are in one process, by their names and their last reports.
+func shareProcess(nodes map[string]*node, a, b string) bool {
+	m, n := nodes[a], nodes[b]
+	return nodename.ProcessOf(a) == nodename.ProcessOf(b) && m.host == n.host && m.processID == n.processID
 }
 
 // deadLinkCause finds the cause where no process has ended and no component reports a fault of its own: a node hangs or

@@ -13,8 +13,8 @@ import (
 
 // TestTranscripts plays testdata/*.txt, each of several disturbances:
 //
-//	> nodes N [reading POLICY] [loss POLICY] [on HOST…] [tagnet NODE] [spawned]
-//	                                           folded nodes n0 and so on; processes 1000 and so on
+//	> nodes N [sharing K] [reading POLICY] [loss POLICY] [on HOST…] [tagnet NODE] [spawned]
+//	                                           folded nodes n0 and so on; processes 1000 and so on, each of K nodes
 //	> units RUS BUS [reading POLICY] loss POLICY [on HOST…]  nodes of one unit each, readout units first
 //	> begin                                      a run goes on, and every node is heard
 //	> at SECONDS                                 so late it is since then
@@ -188,10 +188,14 @@ func (p *player) make(w []string) {
 	if p.builderLoss, err = config.ParseLoss(policy, max(rus, bus)); err != nil {
 		p.t.Fatal(err)
 	}
+	share := 1
+	if slices.Contains(w, "sharing") {
+		share = transcript.Number(p.t, w[slices.Index(w, "sharing")+1])
+	}
 	for i := range rus + bus {
-		u := Unit{Node: fmt.Sprintf("n%d", i), Readout: i < rus, Builder: bus == 0 || i >= rus}
+		u := Unit{Node: config.NodeName(i, share), Readout: i < rus, Builder: bus == 0 || i >= rus}
 		p.units = append(p.units, u)
-		p.core.SetLocation(u.Node, "", fmt.Sprint(1000+i))
+		p.core.SetLocation(u.Node, "", fmt.Sprint(1000+i/share))
 	}
 	if i := slices.Index(w, "tagnet"); i >= 0 {
 		p.scheduler = w[i+1]
@@ -205,7 +209,7 @@ func (p *player) make(w []string) {
 			}
 		}
 		for j, u := range p.units {
-			p.core.SetLocation(u.Node, hosts[min(j, len(hosts)-1)], "")
+			p.core.SetLocation(u.Node, hosts[min(j/share, len(hosts)-1)], "")
 		}
 	}
 }

@@ -59,7 +59,7 @@ func (c *NodeSet) Adopt(number uint32, key []byte) (*Run, error) {
 			})
 		}
 	}
-	c.faults.tolerateLosses(r.handleLoss)
+	c.faults.tolerateLosses(r.handleLosses)
 	for _, m := range c.nodes {
 		c.faults.updateCore(func(core *fault.Core) { fault.NoteAnswer(core, m.name, time.Now(), m.answeredAfter) })
 	}

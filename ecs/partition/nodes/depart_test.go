@@ -73,7 +73,7 @@ func departRun(t *testing.T) (*Run, *fakeScheduler, func(name string, change fun
 	r := c.NewRun(7)
 	r.scheduler.sched = f
 	setUnits(t, r, "at-least 2 of 3", names...)
-	r.faults.tolerateLosses(r.handleLoss)
+	r.faults.tolerateLosses(r.handleLosses)
 	return r, f, func(name string, change func(*nodev1.Report)) {
 		n, err := r.findMember(name)
 		if err != nil {

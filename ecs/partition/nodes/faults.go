@@ -23,12 +23,12 @@ import (
 type faults struct {
 	mu        sync.Mutex // guards what follows
 	core      *fault.Core
-	faulted   chan struct{}     // closed with the first fault that is not tolerated
-	isFaulted bool              // faulted is closed
-	onLoss    func(fault.Fault) // takes the units of a lost node out of the run; nil outside of a run
+	faulted   chan struct{}       // closed with the first fault that is not tolerated
+	isFaulted bool                // faulted is closed
+	onLoss    func([]fault.Fault) // takes the units of lost nodes out of the run; nil outside of a run
 
 	runNumber      atomic.Uint32 // the last run that was made
-	lossesUnderWay atomic.Int32  // calls of onLoss
+	lossesUnderWay atomic.Int32  // lost nodes whose units onLoss has not taken out yet
 }
 
 func newFaults(spawnsNodes bool, timeouts config.Timeouts) *faults {
@@ -49,19 +49,44 @@ func (f *faults) updateCore(what func(*fault.Core)) {
 	what(f.core)
 }
 
-// observe gives an observation to the core, and does what the core returns.
-func (f *faults) observe(x fault.Observation) {
+// observe gives observations to the core, and does what the core returns: it acts on them together.
+func (f *faults) observe(all ...fault.Observation) { f.lose(f.note(all...)) }
+
+// note gives observations to the core, and returns the nodes that are lost with them, for lose. All nodes of a stopped
+// process are observed with one of them.
+func (f *faults) note(all ...fault.Observation) (lost []fault.Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if x.Kind > fault.SelfReported && f.onLoss != nil && isStopped(f.core.LocalProcess(x.Component)) {
-		f.observeLocked(fault.Observation{Kind: fault.ProcessStopped, Fault: fault.SeenByControl(x.Component,
-			fault.SubsystemProcess, "its process stands still: it was stopped, by SIGSTOP or a debugger")})
+	for _, x := range all {
+		if x.Kind > fault.SelfReported && f.onLoss != nil && isStopped(f.core.LocalProcess(x.Component)) {
+			for _, name := range fault.NodesOfLocalProcess(f.core, x.Component) {
+				lost = append(lost, f.noteLocked(fault.Observation{Kind: fault.ProcessStopped, Fault: fault.SeenByControl(name,
+					fault.SubsystemProcess, "its process stands still: it was stopped, by SIGSTOP or a debugger")})...)
+			}
+		}
+		lost = append(lost, f.noteLocked(x)...)
 	}
-	f.observeLocked(x)
+	return lost
 }
 
-// observeLocked gives an observation to the core. The caller holds mu.
-func (f *faults) observeLocked(x fault.Observation) {
+// lose takes the units of lost nodes out of the run, on a goroutine of its own.
+func (f *faults) lose(lost []fault.Fault) {
+	if len(lost) == 0 {
+		return
+	}
+	f.mu.Lock()
+	takeOut := f.onLoss
+	f.mu.Unlock()
+	go func() {
+		defer f.lossesUnderWay.Add(-int32(len(lost)))
+		if takeOut != nil {
+			takeOut(lost)
+		}
+	}()
+}
+
+// noteLocked gives an observation to the core, and returns the node that is lost with it. The caller holds mu.
+func (f *faults) noteLocked(x fault.Observation) (lost []fault.Fault) {
 	if x.At.IsZero() {
 		x.At = time.Now()
 	}
@@ -70,12 +95,9 @@ func (f *faults) observeLocked(x fault.Observation) {
 		f.isFaulted = true
 		close(f.faulted)
 	case fault.LoseUnit:
-		if lose := f.onLoss; lose != nil {
+		if f.onLoss != nil {
 			f.lossesUnderWay.Add(1)
-			go func() {
-				defer f.lossesUnderWay.Add(-1)
-				lose(broken)
-			}()
+			lost = []fault.Fault{broken}
 		}
 	case fault.ObserveAgain:
 		if x.Scheduler { // reports repeat themselves
@@ -83,6 +105,7 @@ func (f *faults) observeLocked(x fault.Observation) {
 		}
 	case fault.NoAction:
 	}
+	return lost
 }
 
 // awakeTime is fault.Core.AwakeTime.
@@ -90,12 +113,12 @@ func (f *faults) awakeTime(now time.Time) time.Time {
 	return queryCore(f, func(c *fault.Core) time.Time { return c.AwakeTime(now) })
 }
 
-// tolerateLosses has the loss policies apply from now on; lose is called, on its own goroutine, with each tolerated
-// loss.
-func (f *faults) tolerateLosses(lose func(fault.Fault)) {
+// tolerateLosses has the loss policies apply from now on; takeOut is called, on its own goroutine, with tolerated
+// losses that were observed together.
+func (f *faults) tolerateLosses(takeOut func([]fault.Fault)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.onLoss = lose
+	f.onLoss = takeOut
 	f.core.BeginRun()
 }
 
@@ -152,19 +175,21 @@ func (f *faults) observeReport(node string, rep *nodev1.Report, present bool) {
 	if rep.GetFinal() {
 		return
 	}
+	var all []fault.Observation
 	for _, bad := range rep.GetBadPeers() {
 		x := peerObservation(node, bad)
 		x.Kind = fault.SelfReported // the reporting node goes on: later faults of its own follow from this one
-		f.observe(x)
+		all = append(all, x)
 	}
 	for _, lost := range rep.GetLostPeers() {
-		f.observe(fault.Observation{Kind: fault.Disconnected, ReportedBy: node, Fault: fault.Fault{
+		all = append(all, fault.Observation{Kind: fault.Disconnected, ReportedBy: node, Fault: fault.Fault{
 			Component: lost,
 			Subsystem: fault.SubsystemTransport,
 			What:      "the link of " + node + " to it is down",
 			Evidence:  "seen by " + node,
 		}})
 	}
+	f.observe(all...)
 }
 
 // peerObservation is the observation of a node's cause: of the node itself, or of the peer that it names.
@@ -231,14 +256,17 @@ func (f *faults) untilFault(ctx context.Context, failed <-chan struct{},
 	return ctx, func() { close(over); watch.Wait(); cancel(nil) }
 }
 
-// ObserveProcessEnd observes that the process of a node has ended; the Spawner, which started it, says how.
-func (f *faults) ObserveProcessEnd(node, how string) {
-	x := fault.Observation{Kind: fault.ProcessEndSeen, Fault: fault.SeenByControl(node, fault.SubsystemProcess,
-		"its process "+how)}
-	if how == spawn.EndedByWatchdog {
-		x.Trouble = fsm.TroubleUnresponsive
+// observeProcessEnd observes that the process of these nodes has ended, which the control started; how is a clause.
+func (f *faults) observeProcessEnd(nodes []string, how string) {
+	all := make([]fault.Observation, len(nodes))
+	for i, node := range nodes {
+		all[i] = fault.Observation{Kind: fault.ProcessEndSeen, Fault: fault.SeenByControl(node, fault.SubsystemProcess,
+			"its process "+how)}
+		if how == spawn.EndedByWatchdog {
+			all[i].Trouble = fsm.TroubleUnresponsive
+		}
 	}
-	f.observe(x)
+	f.observe(all...)
 }
 
 // Presence says whether a node is present, as far as the control knows.

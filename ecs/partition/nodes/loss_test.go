@@ -12,6 +12,7 @@ import (
 
 	"ringlet/ecs/partition/fault"
 	"ringlet/node/config"
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 	"ringlet/tagnet"
 	"ringlet/tagnet/core"
 )
@@ -131,5 +132,27 @@ func TestInclude(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestALossOfAProcess: several nodes of a process are lost in one sentence, with their sums.
+func TestALossOfAProcess(t *testing.T) {
+	one := Loss{
+		Fault: fault.Fault{Component: "n0", What: "its process was killed by signal 9 (killed)",
+			Advice: "Look at what ended it; its process is started again."},
+		MEPsReissued: 2,
+		Sources:      "sources 0 to 2",
+		Gone:         &tagnetv1.Gone{FromMep: 7},
+	}
+	two := one
+	two.Component, two.MEPsReissued, two.Sources, two.Gone = "n0.1", 3, "source 3", &tagnetv1.Gone{FromMep: 5}
+	two.TakenOverBy = "n1"
+	one.add(two)
+	const want = "the run goes on without n0 and n0.1: their process was killed by signal 9 (killed). n1 has taken over " +
+		"their scheduler: no MEP is lost. Other builder units build 5 MEPs of their builder units. Events lack their " +
+		"fragments (sources 0 to 2, source 3) from MEP 5 on, and some of the MEPs before. Look at what ended it; their " +
+		"process is started again."
+	if got := one.String(); got != want {
+		t.Errorf("it tells:\n%s\nnot\n%s", got, want)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"ringlet/ecs/partition/fault"
+	"ringlet/internal/nodename"
 	"ringlet/internal/stopwatch"
 	"ringlet/node"
 	"ringlet/node/certs"
@@ -90,11 +91,16 @@ func NewNodeSet(opts Options, cfg config.Completed) *NodeSet {
 // Configuration is the one that the NodeSet was made for.
 func (c *NodeSet) Configuration() config.Completed { return c.cfg }
 
-// ObserveProcessEnd observes that the process of a node has ended; the Spawner, which started it, says how.
+// ObserveProcessEnd observes that a process has ended, which takes all its nodes; the Spawner, which started it, says
+// how.
 func (c *NodeSet) ObserveProcessEnd(process, how string) {
-	if n, err := c.findProcess(process); err == nil {
-		c.faults.ObserveProcessEnd(n.name, how)
+	var names []string
+	for _, n := range c.nodes {
+		if nodename.ProcessOf(n.process()) == process {
+			names = append(names, n.name)
+		}
 	}
+	c.faults.observeProcessEnd(names, how)
 }
 
 // Status is the last report of a node, and its presence.
@@ -130,12 +136,17 @@ func (c *NodeSet) ProcessEnded(process, address string) bool {
 	if err != nil || n.entry().GetGrpcAddress() != address || !c.Presence(n.name).ProcessEnded {
 		return false
 	}
-	conn, err := net.DialTimeout("tcp", address, c.opts.timeoutFor(probeTimeout))
+	return !c.opts.isListening(address)
+}
+
+// isListening says that a process accepts a connection at an address now.
+func (o *Options) isListening(address string) bool {
+	conn, err := net.DialTimeout("tcp", address, o.timeoutFor(probeTimeout))
 	if err != nil {
-		return true
+		return false
 	}
 	_ = conn.Close()
-	return false
+	return true
 }
 
 // probeTimeout bounds how long an address may take to accept a connection: 1 ms is usual on the same network.
@@ -481,6 +492,11 @@ func (c *NodeSet) Describe(rank int) map[string]string {
 		if v != "" {
 			about[key] = v
 		}
+	}
+	if process := nodename.ProcessOf(n.process()); slices.ContainsFunc(c.nodes, func(m *member) bool {
+		return m != n && nodename.ProcessOf(m.process()) == process
+	}) {
+		about["process"] = process
 	}
 	return about
 }

@@ -117,7 +117,7 @@ func (r *Run) Begin(ctx context.Context) error {
 	if err := r.startScheduler(ctx); err != nil {
 		return err
 	}
-	r.faults.tolerateLosses(r.handleLoss)
+	r.faults.tolerateLosses(r.handleLosses)
 	if err := r.commandTogether(ctx, r.startCommand(&nodev1.CommandRequest{})); err != nil {
 		return err
 	}

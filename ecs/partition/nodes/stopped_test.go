@@ -27,7 +27,7 @@ func TestStoppedProcessIsTheCause(t *testing.T) {
 		t.Fatal("a process that runs counts as stopped")
 	}
 	f := usualFaults(true)
-	f.tolerateLosses(func(fault.Fault) {})
+	f.tolerateLosses(func([]fault.Fault) {})
 	f.updateCore(func(c *fault.Core) { c.SetLocation("n2", "alpha", process) })
 	if err := sleeper.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ringlet/ecs/partition/fault"
+	"ringlet/internal/nodename"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 	tagcore "ringlet/tagnet/core"
@@ -52,7 +53,11 @@ func (u *units) takeOver() (by string, err error) {
 	if len(living) == 0 {
 		return "", errNoSuccessor
 	}
-	host := living[0]
+	left, err := r.findMember(former)
+	if err != nil {
+		return "", err
+	}
+	host := chooseSuccessor(living, left)
 	core, err := r.schedulerConfig()
 	if err != nil {
 		return "", err
@@ -71,6 +76,16 @@ func (u *units) takeOver() (by string, err error) {
 	r.moveScheduler(host)
 	r.log.Warn("a node has taken over the scheduler", "node", host.name, "lost", former, "took", time.Since(began))
 	return host.name, nil
+}
+
+// chooseSuccessor is the first living node of another process than that of the scheduler's former node, else the first.
+func chooseSuccessor(living []*member, former *member) *member {
+	for _, n := range living {
+		if nodename.ProcessOf(n.process()) != nodename.ProcessOf(former.process()) {
+			return n
+		}
+	}
+	return living[0]
 }
 
 // publishSuccessor tells the living nodes which of them has the successor. A node that does not answer counts as

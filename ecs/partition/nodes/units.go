@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"ringlet/ecs/partition/fault"
-	"ringlet/internal/plural"
+	"ringlet/internal/nodename"
 	"ringlet/internal/stopwatch"
 	"ringlet/node"
 	"ringlet/node/cluster"
@@ -26,28 +26,58 @@ type units struct {
 	takeover sync.Mutex // held while a loss is handled: one that comes while the scheduler is lost waits for the successor
 }
 
-// handleLoss takes a lost node's units out of the schedule, and tells of the loss. If the scheduler fails to do so,
-// that is a fault which ends the run.
-func (u *units) handleLoss(x fault.Fault) {
-	if u.run.SchedulerNode() == x.Component {
-		u.run.current().Close() // nobody waits for its answer any more
+// handleLosses takes the units of lost nodes out of the schedule, and tells of the losses: once of all nodes of a
+// process. If the scheduler fails to do so, that is a fault which ends the run.
+func (u *units) handleLosses(all []fault.Fault) {
+	for _, x := range all {
+		if u.run.SchedulerNode() == x.Component {
+			u.run.current().Close() // nobody waits for its answer any more
+		}
 	}
-	by, reissued, err := u.goOnWithout(x.Component)
-	if err != nil {
-		u.run.faults.observe(fault.Observation{Kind: fault.ReportedByPeer, Fault: fault.Fault{
-			Component: x.Component,
-			Subsystem: fault.SubsystemScheduler,
-			What:      fmt.Sprintf("it is gone, and could not be taken out of the schedule: %v", err),
-			Evidence:  x.What,
-		}})
-		return
+	var losses []Loss
+	began := time.Now()
+	for _, x := range all {
+		by, reissued, err := u.goOnWithout(x.Component)
+		if err != nil {
+			u.run.faults.observe(fault.Observation{Kind: fault.ReportedByPeer, Fault: fault.Fault{
+				Component: x.Component,
+				Subsystem: fault.SubsystemScheduler,
+				What:      fmt.Sprintf("it is gone, and could not be taken out of the schedule: %v", err),
+				Evidence:  x.What,
+			}})
+			return
+		}
+		losses = append(losses, Loss{Fault: x, TakenOverBy: by, MEPsReissued: reissued})
 	}
-	loss := u.describeLoss(u.closestFault(x), reissued)
-	loss.TakenOverBy = by
-	u.run.log.Warn(loss.String())
-	if u.run.opts.OnLost != nil {
-		u.run.opts.OnLost(loss)
+	for i := range losses {
+		losses[i].Fault = u.closestFault(losses[i].Fault, began)
+		u.describeLoss(&losses[i])
 	}
+	for _, loss := range u.joinByProcess(losses) {
+		u.run.log.Warn(loss.String())
+		if u.run.opts.OnLost != nil {
+			u.run.opts.OnLost(loss)
+		}
+	}
+}
+
+// joinByProcess joins the losses of nodes that share a process.
+func (u *units) joinByProcess(losses []Loss) (joined []Loss) {
+	processes := map[string]int{} // index in joined
+	for _, l := range losses {
+		process := l.Component
+		if n, err := u.run.findMember(l.Component); err == nil {
+			process = nodename.ProcessOf(n.process())
+		}
+		i, known := processes[process]
+		if !known {
+			processes[process] = len(joined)
+			joined = append(joined, l)
+			continue
+		}
+		joined[i].add(l)
+	}
+	return joined
 }
 
 // goOnWithout has the scheduler, or its successor, take out the units of a node. by is the node that has taken the
@@ -69,10 +99,10 @@ func (u *units) goOnWithout(node string) (by string, reissued int, err error) {
 // a node that gives up closes its links and reports at once.
 const selfReportTimeout = 300 * time.Millisecond
 
-// closestFault is what is known of a loss when the node has had time to report its own fault, if others missed it
-// first.
-func (u *units) closestFault(x fault.Fault) fault.Fault {
-	for began := time.Now(); x.Subsystem == fault.SubsystemTransport && time.Since(began) < selfReportTimeout; {
+// closestFault is what is known of a loss, which was noted when it began, after the node has had time to report its own
+// fault, if others missed it first.
+func (u *units) closestFault(x fault.Fault, began time.Time) fault.Fault {
+	for x.Subsystem == fault.SubsystemTransport && time.Since(began) < selfReportTimeout {
 		for _, known := range u.run.Losses() {
 			if known.Component == x.Component && known.Subsystem != x.Subsystem {
 				return known
@@ -81,62 +111,6 @@ func (u *units) closestFault(x fault.Fault) fault.Fault {
 		time.Sleep(linkPollInterval)
 	}
 	return x
-}
-
-// A Loss is the loss of a node that the run goes on without, and what it costs.
-type Loss struct {
-	fault.Fault
-	TakenOverBy  string         // the node that has its scheduler now; empty: it had none
-	Trigger      string         // setting of the run; empty: it has none
-	MEPsReissued int            // MEPs of its builder unit that others build
-	Sources      string         // of its readout unit, for people; empty: it has none
-	Left         bool           // it was told to end
-	Gone         *tagnetv1.Gone // since when its readout unit is gone; nil: it has none, or the scheduler did not answer
-}
-
-// String tells the loss in sentences: what is lost and why, what it costs, what to do.
-func (l Loss) String() string {
-	text := fmt.Sprintf("the run goes on without %s: %s.", l.Component, l.What)
-	if l.TakenOverBy != "" {
-		text += fmt.Sprintf(" %s has taken over its scheduler: no MEP is lost.", l.TakenOverBy)
-		if l.Trigger != "" {
-			text += fmt.Sprintf(" It takes the triggers now (%s); those on the way to the lost process are lost, uncounted.",
-				l.Trigger)
-		}
-	}
-	if l.MEPsReissued > 0 {
-		text += fmt.Sprintf(" Other builder units build %d MEPs of its builder unit.", l.MEPsReissued)
-	}
-	if l.Sources != "" {
-		text += fmt.Sprintf(" Events lack its fragments (%s)", l.Sources)
-		if l.Gone != nil {
-			text += fmt.Sprintf(" from MEP %d on, and some of the MEPs before", l.Gone.GetFromMep())
-		}
-		text += "."
-	}
-	if l.Advice != "" {
-		text += " " + l.Advice
-	}
-	return text
-}
-
-// describeLoss says what a loss costs, once the scheduler knows of it.
-func (u *units) describeLoss(x fault.Fault, reissued int) Loss {
-	l := Loss{Fault: x, MEPsReissued: reissued, Trigger: u.run.cfg.Trigger, Left: u.run.Presence(x.Component).Departed}
-	for _, known := range u.run.Losses() {
-		if known.Component == x.Component {
-			l.Advice = known.Advice
-		}
-	}
-	division := u.run.cfg.Division()
-	for _, m := range u.run.View().GetMembers() {
-		if ru := int(m.GetRuIndex()); m.GetName() == x.Component && m.GetReadout() && ru < division.Units() {
-			first := division.FirstSource(ru)
-			l.Sources = plural.NamedRange("source", uint64(first), uint64(first+division.SourceCount(ru)-1))
-			l.Gone, _ = u.lastGone(x.Component) // the loss is told without it
-		}
-	}
-	return l
 }
 
 // excludeLost has the scheduler take out the units of a node. The readout unit comes first: the MEPs of the builder
@@ -227,6 +201,8 @@ type Departure struct {
 // UpdateDepartures lets nodes go that were told to end, and returns what has changed. Call it several times a second
 // while a run goes on or drains. If a unit could not be excluded it returns that error; the next call tries again.
 func (u *units) UpdateDepartures(now time.Time) (news []Departure, err error) {
+	var left []fault.Fault
+	defer func() { u.run.faults.lose(left) }()
 	for _, n := range u.run.nodes {
 		rep := n.latestReport()
 		act := queryCore(u.run.faults, func(c *fault.Core) fault.Action {
@@ -253,7 +229,7 @@ func (u *units) UpdateDepartures(now time.Time) (news []Departure, err error) {
 			}
 			news = append(news, Departure{Node: n.name, Withdrawn: true})
 		case fault.LoseLeaver:
-			u.run.faults.observe(fault.DepartureLoss(n.name))
+			left = append(left, u.run.faults.note(fault.DepartureLoss(n.name))...)
 		case fault.DeclareMissing:
 			u.run.faults.observe(fault.Observation{Kind: fault.SilentToControl,
 				Fault: fault.SeenByControl(n.name, node.SubsystemOutput,

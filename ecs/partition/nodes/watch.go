@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"ringlet/ecs/partition/fault"
+	"ringlet/internal/nodename"
 	"ringlet/internal/stopwatch"
 	"ringlet/node/certs"
 	"ringlet/node/fsm"
@@ -100,10 +101,25 @@ func (w *watch) follow(n *member) {
 		case ctx.Err() != nil:
 		case w.set.isFinal(n.latestReport()): // a node may end after its final report
 			w.set.updateCore(func(core *fault.Core) { core.NoteGoneAfterRun(n.name, lost.What) })
+		case lost.Kind == fault.ProcessVanished:
+			w.set.observe(w.vanishedNodes(n, err, lost)...)
 		default:
 			w.set.observe(lost)
 		}
 	}()
+}
+
+// vanishedNodes are the observations of the nodes of a process that has ended: lost is that of n, whose watch ended
+// with err. It looks for the others, so that the control need not miss one after the other.
+func (w *watch) vanishedNodes(n *member, err error, lost fault.Observation) []fault.Observation {
+	all := []fault.Observation{lost}
+	for _, other := range w.set.nodes {
+		if other != n && nodename.ProcessOf(other.process()) == nodename.ProcessOf(n.process()) &&
+			!w.set.isFinal(other.latestReport()) && !w.set.opts.isListening(other.entry().GetGrpcAddress()) {
+			all = append(all, w.lossObservation(other, err))
+		}
+	}
+	return all
 }
 
 // setWatch stores the function that ends the watch of the node, and ends the former watch. After watch.end it calls the
