@@ -133,7 +133,7 @@ var budgets = map[string]int{
 	"testkit/compiled":         55,
 	"testkit/golden":           40,
 	"testkit/guarded":          40,
-	"testkit/interpreted":      40,
+	"testkit/interpreted":      52,
 	"testkit/issuer":           30,
 	"testkit/livetest":         170,
 	"testkit/logged":           40,

@@ -27,6 +27,11 @@ func Python(t testing.TB, clients string) []string {
 	if err != nil {
 		t.Skip("SKIPPED: ", err)
 	}
-	// env executes the interpreter in its own process: killing the command kills the interpreter.
+	return command(clients, python)
+}
+
+// command begins a command line. env executes the interpreter in its own process: killing the command kills the
+// interpreter.
+func command(clients, python string) []string {
 	return []string{"env", "PYTHONPATH=" + clients, python, "-B"}
 }
