@@ -125,7 +125,7 @@ var budgets = map[string]int{
 	"sim/lhcb":                 600,
 	"sim/predict":              1690,
 	"sim/study":                770,
-	"tagnet":                   3300,
+	"tagnet":                   3330,
 	"tagnet/core":              4670,
 	"testkit/apitest":          990,
 	"testkit/apitest/fake":     130,

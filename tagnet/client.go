@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -149,42 +148,6 @@ const (
 // ServerOptions are the options for a gRPC server of the service.
 func ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.InitialWindowSize(streamWindow), grpc.InitialConnWindowSize(connWindow)}
-}
-
-// How often a client tries to reach a server again whose connection broke: often within DefaultResumeTimeout. By
-// default gRPC waits a second after the first try.
-const (
-	minRetryDelay  = 25 * time.Millisecond
-	maxRetryDelay  = 250 * time.Millisecond
-	connectTimeout = 5 * time.Second // with the handshake, on a busy machine
-)
-
-// WithReconnect sets how soon a connection is made again after it broke. Connecting may take 5 s, or minTimeout if that
-// is longer. Clients have WithReconnect(0) unless the caller passes another one.
-func WithReconnect(minTimeout time.Duration) grpc.DialOption {
-	retry := backoff.DefaultConfig
-	retry.BaseDelay, retry.MaxDelay = minRetryDelay, maxRetryDelay
-	return grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: max(connectTimeout, minTimeout)})
-}
-
-// dial makes a connection, which the client then owns.
-func dial[C any](target string, opts []grpc.DialOption, use func(*grpc.ClientConn) (C, error)) (C, error) {
-	conn, err := newConn(target, opts)
-	if err != nil {
-		var none C
-		return none, &GoneError{Unit: target, Err: err}
-	}
-	c, err := use(conn)
-	if err != nil {
-		_ = conn.Close() // no data were sent that could be lost
-	}
-	return c, err
-}
-
-func newConn(target string, opts []grpc.DialOption) (*grpc.ClientConn, error) {
-	defaults := []grpc.DialOption{grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connWindow),
-		WithReconnect(0)}
-	return grpc.NewClient(target, append(defaults, opts...)...)
 }
 
 // attach starts the session's goroutine and waits until the server has answered, the session has ended, or ctx has. ctx

@@ -64,7 +64,7 @@ type queuedFeedback struct {
 // like DialRU.
 func DialBU(ctx context.Context, target string, scope Scope, slots int, handlers BUHandlers,
 	opts ...grpc.DialOption) (*BUClient, error) {
-	return dial(target, opts, func(conn *grpc.ClientConn) (*BUClient, error) {
+	return dial(target, opts, func(conn *schedulerConn) (*BUClient, error) {
 		c, err := newBUClient(ctx, conn, scope, slots, handlers)
 		if err == nil {
 			c.ownedConn = conn

@@ -79,7 +79,7 @@ const maxQueuedBatches = 64
 // the stream. The error is a *RemoteError if the scheduler refuses, a *GoneError if it does not answer.
 func DialRU(ctx context.Context, target string, scope Scope, onUnit func(role core.Role, unit int, back bool),
 	opts ...grpc.DialOption) (*RUClient, error) {
-	return dial(target, opts, func(conn *grpc.ClientConn) (*RUClient, error) {
+	return dial(target, opts, func(conn *schedulerConn) (*RUClient, error) {
 		c, err := newRUClient(ctx, conn, scope, onUnit)
 		if err == nil {
 			c.ownedConn = conn
