@@ -74,6 +74,7 @@ func SpecOf(m *tapv1.Selection) selection.Spec {
 		MinSize: m.GetMinSize(),
 		MaxSize: m.GetMaxSize(),
 		Data:    m.GetData(),
+		Block:   m.GetBlock(),
 	}
 }
 

@@ -122,6 +122,9 @@ func builtRows(row printRow, r *nodes.Report) {
 	if r.BadInput != "" {
 		row("bad input", "%s", r.BadInput)
 	}
+	for _, d := range r.Drifts {
+		row("DRIFT", "%s (correlation %.2f of the sizes of %d events)", d.What, d.Correlation, d.Events)
+	}
 	if r.BrokenSource != "" {
 		row("DEGRADED", "%s", r.BrokenSource)
 	}

@@ -13,6 +13,9 @@ import (
 // RuleSourceApart is the rule about sources that share no event number. The control logs its alarm, too.
 const RuleSourceApart = "source-apart"
 
+// RuleSourceDrift is the rule about sources that have slipped. The control logs its alarm, too.
+const RuleSourceDrift = "source-drift"
+
 // sourceRules are the rules about live sources.
 func sourceRules() []Rule {
 	return []Rule{
@@ -24,6 +27,15 @@ func sourceRules() []Rule {
 			When: "Two live sources of different readout units share no event number; those of one readout unit are compared " +
 				"there, and its log says so.",
 			Advice: "No event that is built has both: mend the front-ends, and start a new run.",
+		},
+		{
+			ID:       RuleSourceDrift,
+			Severity: severityError,
+			find:     findDriftingSources,
+			When: "The sizes of two live sources go together only some events apart: one has lost a trigger, or counted one " +
+				"twice.",
+			Advice: "Events have fragments of other triggers since then: start a new run with counters reset. What is " +
+				"recorded is whole: shift that source when you read it.",
 		},
 		{
 			ID:       "source-behind",
@@ -134,6 +146,16 @@ func (v *view) disjointSources() string {
 func findDisjointSources(v *view) (out findings) {
 	if what := v.disjointSources(); what != "" {
 		out.add("sources", "%s", what)
+	}
+	return out
+}
+
+func findDriftingSources(v *view) (out findings) {
+	for _, d := range v.now.GetDrifts() {
+		if d.GetUntil() == 0 && v.isRunning() {
+			out.add(d.GetSource(), "%s (correlation %.2f of the sizes of %d events)", d.GetWhat(), d.GetCorrelation(),
+				d.GetEvents())
+		}
 	}
 	return out
 }

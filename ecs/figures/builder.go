@@ -24,6 +24,8 @@ type Reading struct {
 	// Scheduler has the figures of TagNet, nil before the run has begun; SchedulerNode is the node that runs it.
 	Scheduler     *core.Stats
 	SchedulerNode string
+	// Drift has what the comparison of live sources has found in the run.
+	Drift Drift
 }
 
 // Node is the input of a node's figures.
@@ -67,7 +69,7 @@ func (b *Builder) Add(r *Reading) *ecsv1.Snapshot {
 		s.ElapsedS = max(0, r.At.Sub(r.RunBegan).Seconds())
 	}
 	var reports []*nodev1.Report
-	s.Sources = b.allSourceFigures(r)
+	s.Sources, s.Drifts = b.allSourceFigures(r), r.Drift.messages()
 	builders := map[string]uint32{}
 	for i := range r.Nodes {
 		if m := r.Nodes[i].Member; m.GetBuilder() {
@@ -239,6 +241,7 @@ func phaseSteps(n *Node) []*ecsv1.PhaseStep {
 // fillTotal fills in the figures of the whole partition and of the scheduler.
 func (b *Builder) fillTotal(r *Reading, s *ecsv1.Snapshot, sums map[string]uint64) {
 	t := s.GetTotal()
+	s.Slips, s.EventsCompared = r.Drift.Slips, r.Drift.Compared
 	t.BytesBuilt, t.ChunksSent, t.ChunksResent = sums["bu.bytes_built"], sums["link.chunks_sent"], sums[counterResent]
 	for _, n := range s.GetNodes() {
 		t.ThroughputBytesPerS += n.GetBuiltBytesPerS()

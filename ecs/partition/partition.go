@@ -96,7 +96,7 @@ func newPartition(cfg Config) *Partition {
 	p.checks = &checks{members: p.members, readingSlot: make(chan struct{}, 1)}
 	p.records = &records{control: c, checks: p.checks}
 	p.records.completion = &completion{control: c, records: p.records, unread: map[uint32]readAttempt{}}
-	p.conductor = &conductor{control: c, records: p.records}
+	p.conductor = &conductor{control: c, records: p.records, taps: &p.taps}
 	p.members.onLost = p.conductor.noteLoss
 	p.snapshots = &snapshots{control: c, figures: figures.New()}
 	return p

@@ -64,7 +64,7 @@ func (p *snapshots) makeSnapshot(now time.Time, root *ecsv1.Component) *ecsv1.Sn
 	if run != nil && !run.State().Begun.IsZero() {
 		st := run.Stats()
 		r.Run, r.RunBegan, r.Scheduler = run.Number(), run.State().Begun, &st
-		r.SchedulerNode = run.SchedulerNode()
+		r.SchedulerNode, r.Drift = run.SchedulerNode(), run.Drift()
 	}
 	s := p.figures.Add(&r)
 	p.diagnose(s, root, nodeSet)
@@ -86,8 +86,11 @@ func (p *snapshots) diagnose(s *ecsv1.Snapshot, root *ecsv1.Component, nodeSet *
 			p.publishf(severityInfo, "alarm", a.GetComponent(), "over: %s", a.GetWhat())
 		} else {
 			p.publishf(a.GetSeverity(), "alarm", a.GetComponent(), "%s. %s", a.GetWhat(), a.GetAdvice())
-			if a.GetRule() == diagnosis.RuleSourceApart { // for users without a page
+			switch a.GetRule() { // for users without a page
+			case diagnosis.RuleSourceApart:
 				p.log.Warn("sources share no event number: nothing that is built is whole", "err", a.GetWhat())
+			case diagnosis.RuleSourceDrift:
+				p.log.Warn("a source has slipped: events have fragments of different triggers", "err", a.GetWhat())
 			}
 		}
 	}

@@ -38,7 +38,7 @@ func (p *Partition) Tap(ctx context.Context, req *tapv1.Selection, send func(*ta
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(p.ctx, cancel)()
-	v, leave := p.taps.join(p, req, sel)
+	v, leave := p.taps.join(p.control, req, sel)
 	defer leave()
 	for {
 		select {
@@ -61,7 +61,7 @@ type taps struct {
 }
 
 // join adds a viewer to the sample of its request. The first viewer begins the sample, and leave of the last ends it.
-func (taps *taps) join(p *Partition, req *tapv1.Selection, sel selection.Selection) (v *viewer, leave func()) {
+func (taps *taps) join(p *control, req *tapv1.Selection, sel selection.Selection) (v *viewer, leave func()) {
 	words, _ := proto.MarshalOptions{Deterministic: true}.Marshal(req) // a message that was unmarshalled can be marshalled
 	key := string(words)
 	taps.mu.Lock()

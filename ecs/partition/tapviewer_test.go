@@ -76,7 +76,7 @@ func TestSampleEndsWithItsLastViewer(t *testing.T) {
 	join := func(spec *tapv1.Selection) func() {
 		sel, err := selection.Parse(selection.Spec{})
 		must.OK(t, err)
-		_, leave := p.taps.join(p, spec, sel)
+		_, leave := p.taps.join(p.control, spec, sel)
 		return leave
 	}
 	a, b, c := join(&tapv1.Selection{Rate: 5}), join(&tapv1.Selection{Rate: 5}), join(&tapv1.Selection{Rate: 6})

@@ -56,6 +56,14 @@ func (p *Packet) NumEvents() int {
 	return p.mfps[0].NumFragments()
 }
 
+// firstEvent is the number of event 0; of a packet without events 0.
+func (p *Packet) firstEvent() uint64 {
+	if len(p.mfps) == 0 {
+		return 0
+	}
+	return p.mfps[0].FirstEvent()
+}
+
 // Event is a copy of event i, with or without the data of its fragments. It panics unless 0 ≤ i < N.
 func (p *Packet) Event(i int, data bool) Event {
 	e := p.head(i)

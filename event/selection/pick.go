@@ -14,6 +14,7 @@ type Picker struct {
 	rate      TokenBucket
 	look      TokenBucket
 	nextDrawn uint64 // position in the stream of the next event that the share draws
+	blocks    blockPicker
 
 	counts Counts
 }
@@ -48,6 +49,10 @@ func (p *Picker) NextDue() time.Time {
 // Pick calls visit with the index of each event of a MEP that the viewer is shown, in rising order. at is the position
 // of the MEP's first event in the stream; the caller may have left out MEPs before.
 func (p *Picker) Pick(now time.Time, m *Packet, at uint64, visit func(i int)) {
+	if p.sel.block > 0 {
+		p.counts.Picked += p.blocks.pick(&p.sel, now, m, visit)
+		return
+	}
 	share, n := p.sel.oneInEvents, uint64(m.NumEvents())
 	if p.nextDrawn < at {
 		p.nextDrawn += (at - p.nextDrawn + share - 1) / share * share
@@ -83,6 +88,42 @@ func (p *Picker) Pick(now time.Time, m *Packet, at uint64, visit func(i int)) {
 		p.counts.Picked++
 		visit(i)
 	}
+}
+
+// blockPicker picks the blocks whose number is a multiple of 2^coarse. It raises coarse where that is more events than
+// the rate allows, and lowers it where it is less than a quarter. So Pickers of several builder units, which do not
+// know of each other, pick the same blocks, or some of them all and others every second or fourth.
+type blockPicker struct {
+	coarse uint8
+	began  time.Time // when the counting of picked began
+	picked float64
+}
+
+func (p *blockPicker) pick(sel *Selection, now time.Time, m *Packet, visit func(i int)) (picked uint64) {
+	if p.began.IsZero() {
+		p.began = now
+	}
+	d := now.Sub(p.began).Seconds()
+	switch {
+	case p.picked > 2*sel.rate*max(1, d) && p.coarse < 63: // at once, since a MEP may have many events
+		p.coarse, p.began, p.picked = p.coarse+1, now, 0
+	case d < 1:
+	case p.picked > sel.rate*d && p.coarse < 63:
+		p.coarse, p.began, p.picked = p.coarse+1, now, 0
+	case p.picked < sel.rate*d/4 && p.coarse > 0:
+		p.coarse, p.began, p.picked = p.coarse-1, now, 0
+	default:
+		p.began, p.picked = now, 0
+	}
+	first := m.firstEvent()
+	for i := range m.NumEvents() {
+		if (first+uint64(i))/sel.block&(1<<p.coarse-1) == 0 {
+			visit(i)
+			picked++
+		}
+	}
+	p.picked += float64(picked)
+	return picked
 }
 
 // firstExamined is the index of the first drawn event that Pick examines, if it may examine allowed of drawn ones. If

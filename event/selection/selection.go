@@ -15,6 +15,8 @@ const (
 	defaultRate = 10
 	// maxRate is the most events a second: it bounds the cost of one viewer.
 	maxRate = 10_000
+	// maxBlock is the largest Spec.Block.
+	maxBlock = 1 << 16
 	// maxWords bounds the lists of sources and of types.
 	maxWords = 1024
 )
@@ -28,6 +30,7 @@ type Spec struct {
 	MinSize uint64   // bytes of the event at least
 	MaxSize uint64   // bytes of the event at most; 0: any
 	Data    bool     // the bytes of the fragments too, not only their sizes
+	Block   uint64   // events with Block consecutive numbers, from a multiple of it on, are shown together or not at all
 }
 
 // FieldError says what is wrong with one field of a Spec.
@@ -48,6 +51,7 @@ type Selection struct {
 	typeBits         *[256 / 64]uint64     // a bit for each bank type; nil: all types
 	minSize, maxSize uint64
 	withData         bool
+	block            uint64 // 0: events are shown one by one
 }
 
 // Parse checks a Spec. The error is a *FieldError.
@@ -58,6 +62,7 @@ func Parse(s Spec) (Selection, error) {
 		minSize:     s.MinSize,
 		maxSize:     s.MaxSize,
 		withData:    s.Data,
+		block:       s.Block,
 	}
 	if math.IsNaN(s.Rate) || s.Rate < 0 || s.Rate > maxRate {
 		return Selection{}, &FieldError{"rate", strconv.FormatFloat(s.Rate, 'g', -1, 64),
@@ -75,6 +80,10 @@ func Parse(s Spec) (Selection, error) {
 	if sel.minSize > sel.maxSize {
 		return Selection{}, &FieldError{"min-size", strconv.FormatUint(s.MinSize, 10),
 			fmt.Sprintf("no event has at least so many bytes and at most %d", s.MaxSize)}
+	}
+	if s.Block > maxBlock || s.Block > 0 && (s.Share > 1 || s.MinSize > 0 || s.MaxSize > 0 || len(s.Types) > 0) {
+		return Selection{}, &FieldError{"block", strconv.FormatUint(s.Block, 10),
+			fmt.Sprintf("give at most %d, and no share, types or sizes beside it", maxBlock)}
 	}
 	if err := sel.parseSources(s.Sources); err != nil {
 		return Selection{}, err

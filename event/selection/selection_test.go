@@ -278,3 +278,36 @@ func FuzzPacket(f *testing.F) {
 		})
 	})
 }
+
+// TestBlocks: events are picked in whole blocks of consecutive numbers, pickers of several builder units pick the same
+// ones, and no more than the rate allows in the long run.
+func TestBlocks(t *testing.T) {
+	const block, perMEP, rate = 64, 10, 1000
+	sel := parse(t, selection.Spec{Block: block, Rate: rate})
+	if _, err := selection.Parse(selection.Spec{Block: block, Share: 2}); err == nil {
+		t.Error("a share goes with blocks")
+	}
+	pickers := []selection.Picker{selection.NewPicker(sel, noon, 0), selection.NewPicker(sel, noon, 0)}
+	picked, at := map[uint64]int{}, [2]uint64{}
+	for mep := range uint64(20_000) { // 50,000 events a second, for 4 s
+		now, who := noon.Add(time.Duration(mep)*perMEP*20*time.Microsecond), mep%2
+		p := parsed(t, selection.Meta{MEP: mep}, mepOf(t, 1, perMEP, mep*perMEP, plain))
+		pickers[who].Pick(now, p, at[who], func(i int) { picked[(mep*perMEP+uint64(i))/block]++ })
+		at[who] += perMEP
+		if pickers[who].NextDue().After(now) {
+			t.Fatal("a block would be broken")
+		}
+	}
+	last, whole := 0, 0
+	for b, n := range picked {
+		if b > 2500 { // in the last second
+			last += n
+		}
+		if n == block {
+			whole++
+		}
+	}
+	if last > 2*rate || whole < len(picked)*8/10 || whole < 5 {
+		t.Errorf("%d events in the last second, %d of %d blocks are whole", last, whole, len(picked))
+	}
+}

@@ -47,6 +47,12 @@ var (
 		"Time from token to complete MEP. The sum is that of the middles of bars.")
 	phasesHeld = controlTable.add("ringlet_phases_held_total", kindCounter,
 		"Phases that waited for a readout unit.", "ru")
+	sourceSlips = controlTable.add("ringlet_source_slips_total", kindCounter,
+		"How often a live source has moved against the others, by the sizes of their fragments.")
+	sourceBehind = controlTable.add("ringlet_source_behind_events", kindGauge,
+		"By how many events a live source is behind another since it slipped.", "source", "reference")
+	eventsCompared = controlTable.add("ringlet_events_compared_total", kindCounter,
+		"Events whose live sources were compared.")
 	alarmActive = controlTable.add("ringlet_alarm", kindGauge,
 		"1 for each alarm that is on; docs/diagnosis.md says what to do.", "rule", "component", "severity")
 	schedulerState = controlTable.add("ringlet_scheduler_state", kindGauge,
@@ -112,6 +118,17 @@ func ControlHandler(scheduler counter.List, read func() Partition, notAfter func
 	return handler(r)
 }
 
+// emitDrifts emits what the comparison of live sources has found.
+func emitDrifts(out chan<- prometheus.Metric, s *ecsv1.Snapshot) {
+	sourceSlips.emit(out, float64(s.GetSlips()))
+	eventsCompared.emit(out, float64(s.GetEventsCompared()))
+	for _, d := range s.GetDrifts() {
+		if d.GetUntil() == 0 {
+			sourceBehind.emit(out, float64(d.GetBehind()), d.GetSource(), d.GetReference())
+		}
+	}
+}
+
 func emitPartition(out chan<- prometheus.Metric, scheduler counter.List, p Partition) {
 	root, s := p.Status.GetRoot(), p.Snapshot
 	partitionInfo.emit(out, 1, p.Status.GetVersion())
@@ -135,6 +152,7 @@ func emitPartition(out chan<- prometheus.Metric, scheduler counter.List, p Parti
 		alarmActive.emit(out, 1, a.GetRule(), a.GetComponent(), strings.ToLower(strings.TrimPrefix(a.GetSeverity().String(),
 			"SEVERITY_")))
 	}
+	emitDrifts(out, s)
 	for _, h := range s.GetHolders() {
 		phasesHeld.emit(out, float64(h.GetEpochs()), strconv.Itoa(int(h.GetRu())))
 	}

@@ -79,6 +79,10 @@ type Report struct {
 	Builders []BuilderShare `json:"builders"`          // in the order of the view
 	Sources  []SourceReport `json:"sources,omitempty"` // live ones, in the order of their ids
 
+	Drifts         []Drift `json:"drifts,omitempty"`          // live sources that were apart from others, oldest first
+	Slips          uint64  `json:"slips,omitempty"`           // how often a live source moved against the others
+	EventsCompared uint64  `json:"events_compared,omitempty"` // events whose live sources were compared
+
 	Decisions *Decisions `json:"decisions,omitempty"` // nil: there is no decision unit
 	HostTimes *HostTimes `json:"hosts,omitempty"`     // nil: packets had no kernel time stamps
 
@@ -190,6 +194,7 @@ func (r *reporter) report() *Report {
 	out.RateS = r.rateDuration(out)
 	r.fillBuilders(out, st.GetBus())
 	r.fillSources(out)
+	r.fillDrifts(out)
 	out.fillRates()
 	if r.lost {
 		out.reconcileFigures(out.MEPsBuilt, out.EventsBuilt, out.EventsTriggered)

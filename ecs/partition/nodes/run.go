@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"ringlet/ecs/figures"
 	"ringlet/ecs/partition/fault"
 	ecsrun "ringlet/ecs/run"
 	"ringlet/internal/stopwatch"
@@ -31,6 +32,7 @@ type Run struct {
 
 	mu    sync.Mutex // guards what follows
 	state ecsrun.State
+	drift figures.Drift
 
 	// owned by the goroutine of the actions
 	stallDetector stopwatch.StallDetector
@@ -104,6 +106,20 @@ func (r *Run) State() ecsrun.State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state
+}
+
+// NoteDrift notes what the comparison of live sources has found so far.
+func (r *Run) NoteDrift(d figures.Drift) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.drift = d
+}
+
+// Drift is what NoteDrift has noted last.
+func (r *Run) Drift() figures.Drift {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.drift
 }
 
 func (r *Run) isEnding() bool { return r.State().Phase >= ecsrun.Draining }

@@ -77,6 +77,38 @@ func (r *reporter) fillSources(out *Report) {
 	}
 }
 
+// Drift says that a live source was apart from another, by the sizes of their fragments.
+type Drift struct {
+	Source      string  `json:"source"`
+	Reference   string  `json:"reference"`
+	Behind      int     `json:"behind"`          // events; negative: ahead
+	Since       uint64  `json:"since"`           // about the first event that was apart; 0: from the beginning
+	Until       uint64  `json:"until,omitempty"` // about the first that was not any more; 0: to the end of the run
+	Reported    uint64  `json:"reported"`        // the last event that had been looked at when it was reported
+	Correlation float64 `json:"correlation"`     // of the sizes at that distance
+	Events      int     `json:"events"`          // that it was found in
+	What        string  `json:"what"`            // a sentence
+}
+
+// fillDrifts fills in what the comparison of live sources has found.
+func (r *reporter) fillDrifts(out *Report) {
+	d := r.Drift()
+	out.Slips, out.EventsCompared = d.Slips, d.Compared
+	for _, f := range d.Findings {
+		out.Drifts = append(out.Drifts, Drift{
+			Source:      f.Source,
+			Reference:   f.Reference,
+			Behind:      f.Behind,
+			Since:       f.Since,
+			Until:       f.Until,
+			Reported:    f.Reported,
+			Correlation: f.Correlation,
+			Events:      f.Events,
+			What:        f.String(),
+		})
+	}
+}
+
 // silentSources are the names of the live sources that have sent no fragment yet.
 func (r *Run) silentSources() (names []string) {
 	for _, src := range LiveSources(r.cfg) {

@@ -49,7 +49,8 @@ func (r *Report) VerdictWord() string {
 		return verdictAborted
 	case r.hasFailed() || r.EndCause == ecsrun.EndBadInput:
 		return verdictIncomplete
-	case r.Degraded || r.BrokenSource != "" || r.hasLoss(func(l recording.Loss) bool { return !l.Tolerated }):
+	case r.Degraded || r.BrokenSource != "" || r.Slips > 0 ||
+		r.hasLoss(func(l recording.Loss) bool { return !l.Tolerated }):
 		return verdictDegraded
 	}
 	return verdictGood
@@ -81,6 +82,9 @@ func (r *Report) setVerdict() {
 	r.Losses = r.listLosses()
 	r.VerdictName, r.VerdictReason = r.VerdictWord(), r.explainVerdict()
 }
+
+// maxDriftReasons is how many drifts are reasons, one each.
+const maxDriftReasons = 2
 
 // maxReasons bounds the reasons in VerdictReason.
 const maxReasons = 6
@@ -126,6 +130,13 @@ func (r *Report) nonLossReasons() (list []string) {
 	}
 	if r.BrokenSource != "" {
 		say("%s", r.BrokenSource)
+	}
+	for i, d := range r.Drifts {
+		if i == maxDriftReasons {
+			say("%d slips in all", r.Slips)
+			break
+		}
+		say("%s", d.What)
 	}
 	return list
 }

@@ -131,6 +131,8 @@ func TestVerdict(t *testing.T) {
 		"generated, none built": {func(r *Report) { r.EventsBuilt = 0 }, "GOOD", ExitGood, ""},
 		"a source broke": {func(r *Report) { r.BrokenSource = "tcp:h:1: gone" }, "DEGRADED", ExitGood,
 			"tcp:h:1: gone"},
+		"a source slipped": {func(r *Report) { r.Slips, r.Drifts = 1, []Drift{{What: "b is one event behind a"}} },
+			"DEGRADED", ExitGood, "b is one event behind a"},
 		"a unit by a policy": {func(r *Report) {
 			r.Degraded, r.FirstLoss, r.InactiveBuilders = true, &fault.Fault{Component: "n2"}, []string{"n2"}
 		}, "DEGRADED", ExitGood, "1 unit of n2 lost (builder-loss)"},

@@ -1627,9 +1627,15 @@ type Snapshot struct {
 	// Each live source, in the order of their ids; none, if the data are generated or replayed.
 	Sources []*SourceFigures `protobuf:"bytes,15,rep,name=sources,proto3" json:"sources,omitempty"`
 	// Times of the stages of decisions and of filters; none without a decision unit and a filter.
-	LatencyParts  []*LatencyPart `protobuf:"bytes,16,rep,name=latency_parts,json=latencyParts,proto3" json:"latency_parts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	LatencyParts []*LatencyPart `protobuf:"bytes,16,rep,name=latency_parts,json=latencyParts,proto3" json:"latency_parts,omitempty"`
+	// Live sources whose event numbers are or were apart from those of others, by the sizes of their fragments, oldest first.
+	Drifts []*Drift `protobuf:"bytes,17,rep,name=drifts,proto3" json:"drifts,omitempty"`
+	// How often a live source has moved against the others in this run.
+	Slips uint64 `protobuf:"varint,18,opt,name=slips,proto3" json:"slips,omitempty"`
+	// Events of this run whose sizes were compared.
+	EventsCompared uint64 `protobuf:"varint,19,opt,name=events_compared,json=eventsCompared,proto3" json:"events_compared,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Snapshot) Reset() {
@@ -1774,6 +1780,145 @@ func (x *Snapshot) GetLatencyParts() []*LatencyPart {
 	return nil
 }
 
+func (x *Snapshot) GetDrifts() []*Drift {
+	if x != nil {
+		return x.Drifts
+	}
+	return nil
+}
+
+func (x *Snapshot) GetSlips() uint64 {
+	if x != nil {
+		return x.Slips
+	}
+	return 0
+}
+
+func (x *Snapshot) GetEventsCompared() uint64 {
+	if x != nil {
+		return x.EventsCompared
+	}
+	return 0
+}
+
+// Drift of a live source against another.
+type Drift struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The source that is apart: its name in the setting input.
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// The one that it is compared with.
+	Reference string `protobuf:"bytes,2,opt,name=reference,proto3" json:"reference,omitempty"`
+	// By how many events: what source numbers N belongs to event N + behind of the reference; negative: it is ahead.
+	Behind int64 `protobuf:"varint,3,opt,name=behind,proto3" json:"behind,omitempty"`
+	// About the first event that was apart; 0: it was so from the beginning.
+	Since uint64 `protobuf:"varint,4,opt,name=since,proto3" json:"since,omitempty"`
+	// About the first event that was not any more; 0: it still is apart.
+	Until uint64 `protobuf:"varint,5,opt,name=until,proto3" json:"until,omitempty"`
+	// The last event that had been looked at when it was reported.
+	Reported uint64 `protobuf:"varint,6,opt,name=reported,proto3" json:"reported,omitempty"`
+	// Correlation of the sizes at that distance, from -1 to 1: of whether they are above their medians.
+	Correlation float64 `protobuf:"fixed64,7,opt,name=correlation,proto3" json:"correlation,omitempty"`
+	// Events that it was found in.
+	Events uint64 `protobuf:"varint,8,opt,name=events,proto3" json:"events,omitempty"`
+	// It in words.
+	What          string `protobuf:"bytes,9,opt,name=what,proto3" json:"what,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Drift) Reset() {
+	*x = Drift{}
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Drift) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Drift) ProtoMessage() {}
+
+func (x *Drift) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Drift.ProtoReflect.Descriptor instead.
+func (*Drift) Descriptor() ([]byte, []int) {
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Drift) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *Drift) GetReference() string {
+	if x != nil {
+		return x.Reference
+	}
+	return ""
+}
+
+func (x *Drift) GetBehind() int64 {
+	if x != nil {
+		return x.Behind
+	}
+	return 0
+}
+
+func (x *Drift) GetSince() uint64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *Drift) GetUntil() uint64 {
+	if x != nil {
+		return x.Until
+	}
+	return 0
+}
+
+func (x *Drift) GetReported() uint64 {
+	if x != nil {
+		return x.Reported
+	}
+	return 0
+}
+
+func (x *Drift) GetCorrelation() float64 {
+	if x != nil {
+		return x.Correlation
+	}
+	return 0
+}
+
+func (x *Drift) GetEvents() uint64 {
+	if x != nil {
+		return x.Events
+	}
+	return 0
+}
+
+func (x *Drift) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
 // LatencyPart is the time of one part of the way from the trigger of an event to its decision.
 type LatencyPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1788,7 +1933,7 @@ type LatencyPart struct {
 
 func (x *LatencyPart) Reset() {
 	*x = LatencyPart{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[20]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1800,7 +1945,7 @@ func (x *LatencyPart) String() string {
 func (*LatencyPart) ProtoMessage() {}
 
 func (x *LatencyPart) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[20]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1813,7 +1958,7 @@ func (x *LatencyPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyPart.ProtoReflect.Descriptor instead.
 func (*LatencyPart) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{20}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LatencyPart) GetName() string {
@@ -1851,7 +1996,7 @@ type MissingReadout struct {
 
 func (x *MissingReadout) Reset() {
 	*x = MissingReadout{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[21]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1863,7 +2008,7 @@ func (x *MissingReadout) String() string {
 func (*MissingReadout) ProtoMessage() {}
 
 func (x *MissingReadout) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[21]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1876,7 +2021,7 @@ func (x *MissingReadout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MissingReadout.ProtoReflect.Descriptor instead.
 func (*MissingReadout) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{21}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *MissingReadout) GetRu() uint32 {
@@ -1985,7 +2130,7 @@ type SourceFigures struct {
 
 func (x *SourceFigures) Reset() {
 	*x = SourceFigures{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[22]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1997,7 +2142,7 @@ func (x *SourceFigures) String() string {
 func (*SourceFigures) ProtoMessage() {}
 
 func (x *SourceFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[22]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2010,7 +2155,7 @@ func (x *SourceFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceFigures.ProtoReflect.Descriptor instead.
 func (*SourceFigures) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{22}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SourceFigures) GetSource() uint32 {
@@ -2225,7 +2370,7 @@ type Sample struct {
 
 func (x *Sample) Reset() {
 	*x = Sample{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[23]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2237,7 +2382,7 @@ func (x *Sample) String() string {
 func (*Sample) ProtoMessage() {}
 
 func (x *Sample) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[23]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2250,7 +2395,7 @@ func (x *Sample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sample.ProtoReflect.Descriptor instead.
 func (*Sample) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{23}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Sample) GetAt() *timestamppb.Timestamp {
@@ -2331,7 +2476,7 @@ type Figures struct {
 
 func (x *Figures) Reset() {
 	*x = Figures{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[24]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2343,7 +2488,7 @@ func (x *Figures) String() string {
 func (*Figures) ProtoMessage() {}
 
 func (x *Figures) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[24]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2356,7 +2501,7 @@ func (x *Figures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Figures.ProtoReflect.Descriptor instead.
 func (*Figures) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{24}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Figures) GetEventRateHz() float64 {
@@ -2478,7 +2623,7 @@ type NodeFigures struct {
 
 func (x *NodeFigures) Reset() {
 	*x = NodeFigures{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[25]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2490,7 +2635,7 @@ func (x *NodeFigures) String() string {
 func (*NodeFigures) ProtoMessage() {}
 
 func (x *NodeFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[25]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2503,7 +2648,7 @@ func (x *NodeFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFigures.ProtoReflect.Descriptor instead.
 func (*NodeFigures) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{25}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *NodeFigures) GetName() string {
@@ -2667,7 +2812,7 @@ type Traffic struct {
 
 func (x *Traffic) Reset() {
 	*x = Traffic{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[26]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2679,7 +2824,7 @@ func (x *Traffic) String() string {
 func (*Traffic) ProtoMessage() {}
 
 func (x *Traffic) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[26]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2692,7 +2837,7 @@ func (x *Traffic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Traffic.ProtoReflect.Descriptor instead.
 func (*Traffic) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{26}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Traffic) GetRu() uint32 {
@@ -2761,7 +2906,7 @@ type PhaseStep struct {
 
 func (x *PhaseStep) Reset() {
 	*x = PhaseStep{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[27]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2773,7 +2918,7 @@ func (x *PhaseStep) String() string {
 func (*PhaseStep) ProtoMessage() {}
 
 func (x *PhaseStep) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[27]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2786,7 +2931,7 @@ func (x *PhaseStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PhaseStep.ProtoReflect.Descriptor instead.
 func (*PhaseStep) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{27}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PhaseStep) GetRu() uint32 {
@@ -2855,7 +3000,7 @@ type Holder struct {
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[28]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2867,7 +3012,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[28]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2880,7 +3025,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{28}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Holder) GetRu() uint32 {
@@ -2930,7 +3075,7 @@ type Latency struct {
 
 func (x *Latency) Reset() {
 	*x = Latency{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[29]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2942,7 +3087,7 @@ func (x *Latency) String() string {
 func (*Latency) ProtoMessage() {}
 
 func (x *Latency) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[29]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2955,7 +3100,7 @@ func (x *Latency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Latency.ProtoReflect.Descriptor instead.
 func (*Latency) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{29}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Latency) GetP50Us() int64 {
@@ -3008,7 +3153,7 @@ type Bar struct {
 
 func (x *Bar) Reset() {
 	*x = Bar{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[30]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3020,7 +3165,7 @@ func (x *Bar) String() string {
 func (*Bar) ProtoMessage() {}
 
 func (x *Bar) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[30]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3033,7 +3178,7 @@ func (x *Bar) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bar.ProtoReflect.Descriptor instead.
 func (*Bar) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{30}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Bar) GetFromUs() int64 {
@@ -3088,7 +3233,7 @@ type Scheduler struct {
 
 func (x *Scheduler) Reset() {
 	*x = Scheduler{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[31]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3100,7 +3245,7 @@ func (x *Scheduler) String() string {
 func (*Scheduler) ProtoMessage() {}
 
 func (x *Scheduler) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[31]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3113,7 +3258,7 @@ func (x *Scheduler) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scheduler.ProtoReflect.Descriptor instead.
 func (*Scheduler) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{31}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Scheduler) GetState() string {
@@ -3206,7 +3351,7 @@ type Queue struct {
 
 func (x *Queue) Reset() {
 	*x = Queue{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3218,7 +3363,7 @@ func (x *Queue) String() string {
 func (*Queue) ProtoMessage() {}
 
 func (x *Queue) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3231,7 +3376,7 @@ func (x *Queue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Queue.ProtoReflect.Descriptor instead.
 func (*Queue) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{32}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Queue) GetName() string {
@@ -3263,7 +3408,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3275,7 +3420,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3288,7 +3433,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{33}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Group) GetNodes() []string {
@@ -3327,7 +3472,7 @@ type Cleared struct {
 
 func (x *Cleared) Reset() {
 	*x = Cleared{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3339,7 +3484,7 @@ func (x *Cleared) String() string {
 func (*Cleared) ProtoMessage() {}
 
 func (x *Cleared) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3352,7 +3497,7 @@ func (x *Cleared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cleared.ProtoReflect.Descriptor instead.
 func (*Cleared) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{34}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Cleared) GetUser() string {
@@ -3393,7 +3538,7 @@ type SlotUse struct {
 
 func (x *SlotUse) Reset() {
 	*x = SlotUse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3405,7 +3550,7 @@ func (x *SlotUse) String() string {
 func (*SlotUse) ProtoMessage() {}
 
 func (x *SlotUse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3418,7 +3563,7 @@ func (x *SlotUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotUse.ProtoReflect.Descriptor instead.
 func (*SlotUse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{35}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SlotUse) GetBu() uint32 {
@@ -3470,7 +3615,7 @@ type Alarm struct {
 
 func (x *Alarm) Reset() {
 	*x = Alarm{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3482,7 +3627,7 @@ func (x *Alarm) String() string {
 func (*Alarm) ProtoMessage() {}
 
 func (x *Alarm) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3495,7 +3640,7 @@ func (x *Alarm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alarm.ProtoReflect.Descriptor instead.
 func (*Alarm) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{36}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Alarm) GetRule() string {
@@ -3553,7 +3698,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3565,7 +3710,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3578,7 +3723,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{37}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListRunsRequest) GetLimit() uint32 {
@@ -3608,7 +3753,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3620,7 +3765,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3633,7 +3778,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{38}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -3723,7 +3868,7 @@ type Run struct {
 
 func (x *Run) Reset() {
 	*x = Run{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3735,7 +3880,7 @@ func (x *Run) String() string {
 func (*Run) ProtoMessage() {}
 
 func (x *Run) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3748,7 +3893,7 @@ func (x *Run) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Run.ProtoReflect.Descriptor instead.
 func (*Run) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{39}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Run) GetNumber() uint32 {
@@ -3989,7 +4134,7 @@ type Loss struct {
 
 func (x *Loss) Reset() {
 	*x = Loss{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4001,7 +4146,7 @@ func (x *Loss) String() string {
 func (*Loss) ProtoMessage() {}
 
 func (x *Loss) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4014,7 +4159,7 @@ func (x *Loss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loss.ProtoReflect.Descriptor instead.
 func (*Loss) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{40}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Loss) GetWhat() string {
@@ -4076,7 +4221,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4088,7 +4233,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4101,7 +4246,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{41}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Account) GetName() string {
@@ -4143,7 +4288,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[42]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4155,7 +4300,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[42]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4168,7 +4313,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{42}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GetRunRequest) GetNumber() uint32 {
@@ -4191,7 +4336,7 @@ type CheckConfigurationRequest struct {
 
 func (x *CheckConfigurationRequest) Reset() {
 	*x = CheckConfigurationRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[43]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4203,7 +4348,7 @@ func (x *CheckConfigurationRequest) String() string {
 func (*CheckConfigurationRequest) ProtoMessage() {}
 
 func (x *CheckConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[43]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4216,7 +4361,7 @@ func (x *CheckConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*CheckConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{43}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CheckConfigurationRequest) GetConfiguration() string {
@@ -4250,7 +4395,7 @@ type CheckConfigurationResponse struct {
 
 func (x *CheckConfigurationResponse) Reset() {
 	*x = CheckConfigurationResponse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[44]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4262,7 +4407,7 @@ func (x *CheckConfigurationResponse) String() string {
 func (*CheckConfigurationResponse) ProtoMessage() {}
 
 func (x *CheckConfigurationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[44]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4275,7 +4420,7 @@ func (x *CheckConfigurationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigurationResponse.ProtoReflect.Descriptor instead.
 func (*CheckConfigurationResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{44}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CheckConfigurationResponse) GetOk() bool {
@@ -4317,7 +4462,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[45]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4329,7 +4474,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[45]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4342,7 +4487,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{45}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListAuditRequest) GetLimit() uint32 {
@@ -4363,7 +4508,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[46]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4375,7 +4520,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[46]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4388,7 +4533,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{46}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListAuditResponse) GetEntries() []*AuditEntry {
@@ -4425,7 +4570,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[47]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4437,7 +4582,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[47]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4450,7 +4595,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{47}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *AuditEntry) GetNumber() uint64 {
@@ -4627,7 +4772,7 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\ahistory\x18\x01 \x01(\rR\ahistory\"8\n" +
 	"\x15WatchSnapshotsRequest\x12\x1f\n" +
 	"\vinterval_ms\x18\x01 \x01(\rR\n" +
-	"intervalMs\"\xfb\x05\n" +
+	"intervalMs\"\xe9\x06\n" +
 	"\bSnapshot\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x14\n" +
@@ -4645,7 +4790,20 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\ahistory\x18\r \x03(\v2\x16.ringlet.ecs.v1.SampleR\ahistory\x128\n" +
 	"\amissing\x18\x0e \x03(\v2\x1e.ringlet.ecs.v1.MissingReadoutR\amissing\x127\n" +
 	"\asources\x18\x0f \x03(\v2\x1d.ringlet.ecs.v1.SourceFiguresR\asources\x12@\n" +
-	"\rlatency_parts\x18\x10 \x03(\v2\x1b.ringlet.ecs.v1.LatencyPartR\flatencyParts\"T\n" +
+	"\rlatency_parts\x18\x10 \x03(\v2\x1b.ringlet.ecs.v1.LatencyPartR\flatencyParts\x12-\n" +
+	"\x06drifts\x18\x11 \x03(\v2\x15.ringlet.ecs.v1.DriftR\x06drifts\x12\x14\n" +
+	"\x05slips\x18\x12 \x01(\x04R\x05slips\x12'\n" +
+	"\x0fevents_compared\x18\x13 \x01(\x04R\x0eeventsCompared\"\xeb\x01\n" +
+	"\x05Drift\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1c\n" +
+	"\treference\x18\x02 \x01(\tR\treference\x12\x16\n" +
+	"\x06behind\x18\x03 \x01(\x03R\x06behind\x12\x14\n" +
+	"\x05since\x18\x04 \x01(\x04R\x05since\x12\x14\n" +
+	"\x05until\x18\x05 \x01(\x04R\x05until\x12\x1a\n" +
+	"\breported\x18\x06 \x01(\x04R\breported\x12 \n" +
+	"\vcorrelation\x18\a \x01(\x01R\vcorrelation\x12\x16\n" +
+	"\x06events\x18\b \x01(\x04R\x06events\x12\x12\n" +
+	"\x04what\x18\t \x01(\tR\x04what\"T\n" +
 	"\vLatencyPart\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x121\n" +
 	"\alatency\x18\x02 \x01(\v2\x17.ringlet.ecs.v1.LatencyR\alatency\"\xc2\x01\n" +
@@ -4962,7 +5120,7 @@ func file_ringlet_ecs_v1_ecs_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_ecs_v1_ecs_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_ringlet_ecs_v1_ecs_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
+var file_ringlet_ecs_v1_ecs_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_ringlet_ecs_v1_ecs_proto_goTypes = []any{
 	(Role)(0),                          // 0: ringlet.ecs.v1.Role
 	(Severity)(0),                      // 1: ringlet.ecs.v1.Severity
@@ -4987,148 +5145,150 @@ var file_ringlet_ecs_v1_ecs_proto_goTypes = []any{
 	(*GetSnapshotRequest)(nil),         // 20: ringlet.ecs.v1.GetSnapshotRequest
 	(*WatchSnapshotsRequest)(nil),      // 21: ringlet.ecs.v1.WatchSnapshotsRequest
 	(*Snapshot)(nil),                   // 22: ringlet.ecs.v1.Snapshot
-	(*LatencyPart)(nil),                // 23: ringlet.ecs.v1.LatencyPart
-	(*MissingReadout)(nil),             // 24: ringlet.ecs.v1.MissingReadout
-	(*SourceFigures)(nil),              // 25: ringlet.ecs.v1.SourceFigures
-	(*Sample)(nil),                     // 26: ringlet.ecs.v1.Sample
-	(*Figures)(nil),                    // 27: ringlet.ecs.v1.Figures
-	(*NodeFigures)(nil),                // 28: ringlet.ecs.v1.NodeFigures
-	(*Traffic)(nil),                    // 29: ringlet.ecs.v1.Traffic
-	(*PhaseStep)(nil),                  // 30: ringlet.ecs.v1.PhaseStep
-	(*Holder)(nil),                     // 31: ringlet.ecs.v1.Holder
-	(*Latency)(nil),                    // 32: ringlet.ecs.v1.Latency
-	(*Bar)(nil),                        // 33: ringlet.ecs.v1.Bar
-	(*Scheduler)(nil),                  // 34: ringlet.ecs.v1.Scheduler
-	(*Queue)(nil),                      // 35: ringlet.ecs.v1.Queue
-	(*Group)(nil),                      // 36: ringlet.ecs.v1.Group
-	(*Cleared)(nil),                    // 37: ringlet.ecs.v1.Cleared
-	(*SlotUse)(nil),                    // 38: ringlet.ecs.v1.SlotUse
-	(*Alarm)(nil),                      // 39: ringlet.ecs.v1.Alarm
-	(*ListRunsRequest)(nil),            // 40: ringlet.ecs.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),           // 41: ringlet.ecs.v1.ListRunsResponse
-	(*Run)(nil),                        // 42: ringlet.ecs.v1.Run
-	(*Loss)(nil),                       // 43: ringlet.ecs.v1.Loss
-	(*Account)(nil),                    // 44: ringlet.ecs.v1.Account
-	(*GetRunRequest)(nil),              // 45: ringlet.ecs.v1.GetRunRequest
-	(*CheckConfigurationRequest)(nil),  // 46: ringlet.ecs.v1.CheckConfigurationRequest
-	(*CheckConfigurationResponse)(nil), // 47: ringlet.ecs.v1.CheckConfigurationResponse
-	(*ListAuditRequest)(nil),           // 48: ringlet.ecs.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),          // 49: ringlet.ecs.v1.ListAuditResponse
-	(*AuditEntry)(nil),                 // 50: ringlet.ecs.v1.AuditEntry
-	nil,                                // 51: ringlet.ecs.v1.Component.FactsEntry
-	nil,                                // 52: ringlet.ecs.v1.CommandRequest.ArgumentsEntry
-	nil,                                // 53: ringlet.ecs.v1.NodeFigures.CountersEntry
-	nil,                                // 54: ringlet.ecs.v1.Scheduler.CountersEntry
-	nil,                                // 55: ringlet.ecs.v1.Scheduler.RefusedEntry
-	nil,                                // 56: ringlet.ecs.v1.Cleared.CountersEntry
-	nil,                                // 57: ringlet.ecs.v1.Run.VersionsEntry
-	nil,                                // 58: ringlet.ecs.v1.Run.RolesEntry
-	(*timestamppb.Timestamp)(nil),      // 59: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),        // 60: google.protobuf.Duration
-	(*v1.Depth)(nil),                   // 61: ringlet.tagnet.v1.Depth
-	(*v11.Selection)(nil),              // 62: ringlet.tap.v1.Selection
-	(*v12.Question)(nil),               // 63: ringlet.sample.v1.Question
-	(*v11.Samples)(nil),                // 64: ringlet.tap.v1.Samples
-	(*v12.Samples)(nil),                // 65: ringlet.sample.v1.Samples
+	(*Drift)(nil),                      // 23: ringlet.ecs.v1.Drift
+	(*LatencyPart)(nil),                // 24: ringlet.ecs.v1.LatencyPart
+	(*MissingReadout)(nil),             // 25: ringlet.ecs.v1.MissingReadout
+	(*SourceFigures)(nil),              // 26: ringlet.ecs.v1.SourceFigures
+	(*Sample)(nil),                     // 27: ringlet.ecs.v1.Sample
+	(*Figures)(nil),                    // 28: ringlet.ecs.v1.Figures
+	(*NodeFigures)(nil),                // 29: ringlet.ecs.v1.NodeFigures
+	(*Traffic)(nil),                    // 30: ringlet.ecs.v1.Traffic
+	(*PhaseStep)(nil),                  // 31: ringlet.ecs.v1.PhaseStep
+	(*Holder)(nil),                     // 32: ringlet.ecs.v1.Holder
+	(*Latency)(nil),                    // 33: ringlet.ecs.v1.Latency
+	(*Bar)(nil),                        // 34: ringlet.ecs.v1.Bar
+	(*Scheduler)(nil),                  // 35: ringlet.ecs.v1.Scheduler
+	(*Queue)(nil),                      // 36: ringlet.ecs.v1.Queue
+	(*Group)(nil),                      // 37: ringlet.ecs.v1.Group
+	(*Cleared)(nil),                    // 38: ringlet.ecs.v1.Cleared
+	(*SlotUse)(nil),                    // 39: ringlet.ecs.v1.SlotUse
+	(*Alarm)(nil),                      // 40: ringlet.ecs.v1.Alarm
+	(*ListRunsRequest)(nil),            // 41: ringlet.ecs.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),           // 42: ringlet.ecs.v1.ListRunsResponse
+	(*Run)(nil),                        // 43: ringlet.ecs.v1.Run
+	(*Loss)(nil),                       // 44: ringlet.ecs.v1.Loss
+	(*Account)(nil),                    // 45: ringlet.ecs.v1.Account
+	(*GetRunRequest)(nil),              // 46: ringlet.ecs.v1.GetRunRequest
+	(*CheckConfigurationRequest)(nil),  // 47: ringlet.ecs.v1.CheckConfigurationRequest
+	(*CheckConfigurationResponse)(nil), // 48: ringlet.ecs.v1.CheckConfigurationResponse
+	(*ListAuditRequest)(nil),           // 49: ringlet.ecs.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),          // 50: ringlet.ecs.v1.ListAuditResponse
+	(*AuditEntry)(nil),                 // 51: ringlet.ecs.v1.AuditEntry
+	nil,                                // 52: ringlet.ecs.v1.Component.FactsEntry
+	nil,                                // 53: ringlet.ecs.v1.CommandRequest.ArgumentsEntry
+	nil,                                // 54: ringlet.ecs.v1.NodeFigures.CountersEntry
+	nil,                                // 55: ringlet.ecs.v1.Scheduler.CountersEntry
+	nil,                                // 56: ringlet.ecs.v1.Scheduler.RefusedEntry
+	nil,                                // 57: ringlet.ecs.v1.Cleared.CountersEntry
+	nil,                                // 58: ringlet.ecs.v1.Run.VersionsEntry
+	nil,                                // 59: ringlet.ecs.v1.Run.RolesEntry
+	(*timestamppb.Timestamp)(nil),      // 60: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),        // 61: google.protobuf.Duration
+	(*v1.Depth)(nil),                   // 62: ringlet.tagnet.v1.Depth
+	(*v11.Selection)(nil),              // 63: ringlet.tap.v1.Selection
+	(*v12.Question)(nil),               // 64: ringlet.sample.v1.Question
+	(*v11.Samples)(nil),                // 65: ringlet.tap.v1.Samples
+	(*v12.Samples)(nil),                // 66: ringlet.sample.v1.Samples
 }
 var file_ringlet_ecs_v1_ecs_proto_depIdxs = []int32{
-	59, // 0: ringlet.ecs.v1.Cause.at:type_name -> google.protobuf.Timestamp
+	60, // 0: ringlet.ecs.v1.Cause.at:type_name -> google.protobuf.Timestamp
 	3,  // 1: ringlet.ecs.v1.Component.cause:type_name -> ringlet.ecs.v1.Cause
 	4,  // 2: ringlet.ecs.v1.Component.children:type_name -> ringlet.ecs.v1.Component
-	51, // 3: ringlet.ecs.v1.Component.facts:type_name -> ringlet.ecs.v1.Component.FactsEntry
+	52, // 3: ringlet.ecs.v1.Component.facts:type_name -> ringlet.ecs.v1.Component.FactsEntry
 	0,  // 4: ringlet.ecs.v1.Owner.role:type_name -> ringlet.ecs.v1.Role
-	59, // 5: ringlet.ecs.v1.Owner.since:type_name -> google.protobuf.Timestamp
+	60, // 5: ringlet.ecs.v1.Owner.since:type_name -> google.protobuf.Timestamp
 	4,  // 6: ringlet.ecs.v1.PartitionStatus.root:type_name -> ringlet.ecs.v1.Component
 	5,  // 7: ringlet.ecs.v1.PartitionStatus.owner:type_name -> ringlet.ecs.v1.Owner
-	59, // 8: ringlet.ecs.v1.PartitionStatus.since:type_name -> google.protobuf.Timestamp
+	60, // 8: ringlet.ecs.v1.PartitionStatus.since:type_name -> google.protobuf.Timestamp
 	5,  // 9: ringlet.ecs.v1.PartitionStatus.you:type_name -> ringlet.ecs.v1.Owner
 	3,  // 10: ringlet.ecs.v1.PartitionStatus.no_run:type_name -> ringlet.ecs.v1.Cause
 	10, // 11: ringlet.ecs.v1.FSM.commands:type_name -> ringlet.ecs.v1.CommandDescription
 	11, // 12: ringlet.ecs.v1.CommandDescription.arguments:type_name -> ringlet.ecs.v1.Argument
-	60, // 13: ringlet.ecs.v1.CommandDescription.timeout:type_name -> google.protobuf.Duration
-	52, // 14: ringlet.ecs.v1.CommandRequest.arguments:type_name -> ringlet.ecs.v1.CommandRequest.ArgumentsEntry
+	61, // 13: ringlet.ecs.v1.CommandDescription.timeout:type_name -> google.protobuf.Duration
+	53, // 14: ringlet.ecs.v1.CommandRequest.arguments:type_name -> ringlet.ecs.v1.CommandRequest.ArgumentsEntry
 	15, // 15: ringlet.ecs.v1.PlanResponse.steps:type_name -> ringlet.ecs.v1.PlanStep
-	59, // 16: ringlet.ecs.v1.Event.at:type_name -> google.protobuf.Timestamp
+	60, // 16: ringlet.ecs.v1.Event.at:type_name -> google.protobuf.Timestamp
 	1,  // 17: ringlet.ecs.v1.Event.severity:type_name -> ringlet.ecs.v1.Severity
-	59, // 18: ringlet.ecs.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
-	27, // 19: ringlet.ecs.v1.Snapshot.total:type_name -> ringlet.ecs.v1.Figures
-	28, // 20: ringlet.ecs.v1.Snapshot.nodes:type_name -> ringlet.ecs.v1.NodeFigures
-	29, // 21: ringlet.ecs.v1.Snapshot.traffic:type_name -> ringlet.ecs.v1.Traffic
-	30, // 22: ringlet.ecs.v1.Snapshot.timeline:type_name -> ringlet.ecs.v1.PhaseStep
-	31, // 23: ringlet.ecs.v1.Snapshot.holders:type_name -> ringlet.ecs.v1.Holder
-	32, // 24: ringlet.ecs.v1.Snapshot.latency:type_name -> ringlet.ecs.v1.Latency
-	34, // 25: ringlet.ecs.v1.Snapshot.scheduler:type_name -> ringlet.ecs.v1.Scheduler
-	39, // 26: ringlet.ecs.v1.Snapshot.alarms:type_name -> ringlet.ecs.v1.Alarm
-	26, // 27: ringlet.ecs.v1.Snapshot.history:type_name -> ringlet.ecs.v1.Sample
-	24, // 28: ringlet.ecs.v1.Snapshot.missing:type_name -> ringlet.ecs.v1.MissingReadout
-	25, // 29: ringlet.ecs.v1.Snapshot.sources:type_name -> ringlet.ecs.v1.SourceFigures
-	23, // 30: ringlet.ecs.v1.Snapshot.latency_parts:type_name -> ringlet.ecs.v1.LatencyPart
-	32, // 31: ringlet.ecs.v1.LatencyPart.latency:type_name -> ringlet.ecs.v1.Latency
-	59, // 32: ringlet.ecs.v1.Sample.at:type_name -> google.protobuf.Timestamp
-	53, // 33: ringlet.ecs.v1.NodeFigures.counters:type_name -> ringlet.ecs.v1.NodeFigures.CountersEntry
-	33, // 34: ringlet.ecs.v1.Latency.bars:type_name -> ringlet.ecs.v1.Bar
-	54, // 35: ringlet.ecs.v1.Scheduler.counters:type_name -> ringlet.ecs.v1.Scheduler.CountersEntry
-	38, // 36: ringlet.ecs.v1.Scheduler.slots:type_name -> ringlet.ecs.v1.SlotUse
-	35, // 37: ringlet.ecs.v1.Scheduler.queues:type_name -> ringlet.ecs.v1.Queue
-	36, // 38: ringlet.ecs.v1.Scheduler.groups:type_name -> ringlet.ecs.v1.Group
-	55, // 39: ringlet.ecs.v1.Scheduler.refused:type_name -> ringlet.ecs.v1.Scheduler.RefusedEntry
-	37, // 40: ringlet.ecs.v1.Scheduler.cleared:type_name -> ringlet.ecs.v1.Cleared
-	61, // 41: ringlet.ecs.v1.Queue.depth:type_name -> ringlet.tagnet.v1.Depth
-	59, // 42: ringlet.ecs.v1.Cleared.at:type_name -> google.protobuf.Timestamp
-	56, // 43: ringlet.ecs.v1.Cleared.counters:type_name -> ringlet.ecs.v1.Cleared.CountersEntry
-	1,  // 44: ringlet.ecs.v1.Alarm.severity:type_name -> ringlet.ecs.v1.Severity
-	59, // 45: ringlet.ecs.v1.Alarm.since:type_name -> google.protobuf.Timestamp
-	42, // 46: ringlet.ecs.v1.ListRunsResponse.runs:type_name -> ringlet.ecs.v1.Run
-	2,  // 47: ringlet.ecs.v1.Run.verdict:type_name -> ringlet.ecs.v1.Verdict
-	59, // 48: ringlet.ecs.v1.Run.start_begun:type_name -> google.protobuf.Timestamp
-	59, // 49: ringlet.ecs.v1.Run.start_done:type_name -> google.protobuf.Timestamp
-	59, // 50: ringlet.ecs.v1.Run.stop_begun:type_name -> google.protobuf.Timestamp
-	59, // 51: ringlet.ecs.v1.Run.stop_done:type_name -> google.protobuf.Timestamp
-	3,  // 52: ringlet.ecs.v1.Run.cause:type_name -> ringlet.ecs.v1.Cause
-	57, // 53: ringlet.ecs.v1.Run.versions:type_name -> ringlet.ecs.v1.Run.VersionsEntry
-	44, // 54: ringlet.ecs.v1.Run.accounts:type_name -> ringlet.ecs.v1.Account
-	19, // 55: ringlet.ecs.v1.Run.events:type_name -> ringlet.ecs.v1.Event
-	59, // 56: ringlet.ecs.v1.Run.completed:type_name -> google.protobuf.Timestamp
-	43, // 57: ringlet.ecs.v1.Run.losses:type_name -> ringlet.ecs.v1.Loss
-	58, // 58: ringlet.ecs.v1.Run.roles:type_name -> ringlet.ecs.v1.Run.RolesEntry
-	50, // 59: ringlet.ecs.v1.ListAuditResponse.entries:type_name -> ringlet.ecs.v1.AuditEntry
-	59, // 60: ringlet.ecs.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
-	0,  // 61: ringlet.ecs.v1.AuditEntry.role:type_name -> ringlet.ecs.v1.Role
-	6,  // 62: ringlet.ecs.v1.RunControl.GetStatus:input_type -> ringlet.ecs.v1.GetStatusRequest
-	8,  // 63: ringlet.ecs.v1.RunControl.DescribeFSM:input_type -> ringlet.ecs.v1.DescribeFSMRequest
-	12, // 64: ringlet.ecs.v1.RunControl.Plan:input_type -> ringlet.ecs.v1.CommandRequest
-	12, // 65: ringlet.ecs.v1.RunControl.Command:input_type -> ringlet.ecs.v1.CommandRequest
-	16, // 66: ringlet.ecs.v1.RunControl.TakeControl:input_type -> ringlet.ecs.v1.TakeControlRequest
-	17, // 67: ringlet.ecs.v1.RunControl.ReleaseControl:input_type -> ringlet.ecs.v1.ReleaseControlRequest
-	18, // 68: ringlet.ecs.v1.RunControl.Watch:input_type -> ringlet.ecs.v1.WatchRequest
-	20, // 69: ringlet.ecs.v1.RunControl.GetSnapshot:input_type -> ringlet.ecs.v1.GetSnapshotRequest
-	21, // 70: ringlet.ecs.v1.RunControl.WatchSnapshots:input_type -> ringlet.ecs.v1.WatchSnapshotsRequest
-	40, // 71: ringlet.ecs.v1.RunControl.ListRuns:input_type -> ringlet.ecs.v1.ListRunsRequest
-	45, // 72: ringlet.ecs.v1.RunControl.GetRun:input_type -> ringlet.ecs.v1.GetRunRequest
-	46, // 73: ringlet.ecs.v1.RunControl.CheckConfiguration:input_type -> ringlet.ecs.v1.CheckConfigurationRequest
-	48, // 74: ringlet.ecs.v1.RunControl.ListAudit:input_type -> ringlet.ecs.v1.ListAuditRequest
-	62, // 75: ringlet.ecs.v1.RunControl.Tap:input_type -> ringlet.tap.v1.Selection
-	63, // 76: ringlet.ecs.v1.RunControl.Sample:input_type -> ringlet.sample.v1.Question
-	7,  // 77: ringlet.ecs.v1.RunControl.GetStatus:output_type -> ringlet.ecs.v1.PartitionStatus
-	9,  // 78: ringlet.ecs.v1.RunControl.DescribeFSM:output_type -> ringlet.ecs.v1.FSM
-	14, // 79: ringlet.ecs.v1.RunControl.Plan:output_type -> ringlet.ecs.v1.PlanResponse
-	13, // 80: ringlet.ecs.v1.RunControl.Command:output_type -> ringlet.ecs.v1.CommandResponse
-	5,  // 81: ringlet.ecs.v1.RunControl.TakeControl:output_type -> ringlet.ecs.v1.Owner
-	5,  // 82: ringlet.ecs.v1.RunControl.ReleaseControl:output_type -> ringlet.ecs.v1.Owner
-	19, // 83: ringlet.ecs.v1.RunControl.Watch:output_type -> ringlet.ecs.v1.Event
-	22, // 84: ringlet.ecs.v1.RunControl.GetSnapshot:output_type -> ringlet.ecs.v1.Snapshot
-	22, // 85: ringlet.ecs.v1.RunControl.WatchSnapshots:output_type -> ringlet.ecs.v1.Snapshot
-	41, // 86: ringlet.ecs.v1.RunControl.ListRuns:output_type -> ringlet.ecs.v1.ListRunsResponse
-	42, // 87: ringlet.ecs.v1.RunControl.GetRun:output_type -> ringlet.ecs.v1.Run
-	47, // 88: ringlet.ecs.v1.RunControl.CheckConfiguration:output_type -> ringlet.ecs.v1.CheckConfigurationResponse
-	49, // 89: ringlet.ecs.v1.RunControl.ListAudit:output_type -> ringlet.ecs.v1.ListAuditResponse
-	64, // 90: ringlet.ecs.v1.RunControl.Tap:output_type -> ringlet.tap.v1.Samples
-	65, // 91: ringlet.ecs.v1.RunControl.Sample:output_type -> ringlet.sample.v1.Samples
-	77, // [77:92] is the sub-list for method output_type
-	62, // [62:77] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	60, // 18: ringlet.ecs.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
+	28, // 19: ringlet.ecs.v1.Snapshot.total:type_name -> ringlet.ecs.v1.Figures
+	29, // 20: ringlet.ecs.v1.Snapshot.nodes:type_name -> ringlet.ecs.v1.NodeFigures
+	30, // 21: ringlet.ecs.v1.Snapshot.traffic:type_name -> ringlet.ecs.v1.Traffic
+	31, // 22: ringlet.ecs.v1.Snapshot.timeline:type_name -> ringlet.ecs.v1.PhaseStep
+	32, // 23: ringlet.ecs.v1.Snapshot.holders:type_name -> ringlet.ecs.v1.Holder
+	33, // 24: ringlet.ecs.v1.Snapshot.latency:type_name -> ringlet.ecs.v1.Latency
+	35, // 25: ringlet.ecs.v1.Snapshot.scheduler:type_name -> ringlet.ecs.v1.Scheduler
+	40, // 26: ringlet.ecs.v1.Snapshot.alarms:type_name -> ringlet.ecs.v1.Alarm
+	27, // 27: ringlet.ecs.v1.Snapshot.history:type_name -> ringlet.ecs.v1.Sample
+	25, // 28: ringlet.ecs.v1.Snapshot.missing:type_name -> ringlet.ecs.v1.MissingReadout
+	26, // 29: ringlet.ecs.v1.Snapshot.sources:type_name -> ringlet.ecs.v1.SourceFigures
+	24, // 30: ringlet.ecs.v1.Snapshot.latency_parts:type_name -> ringlet.ecs.v1.LatencyPart
+	23, // 31: ringlet.ecs.v1.Snapshot.drifts:type_name -> ringlet.ecs.v1.Drift
+	33, // 32: ringlet.ecs.v1.LatencyPart.latency:type_name -> ringlet.ecs.v1.Latency
+	60, // 33: ringlet.ecs.v1.Sample.at:type_name -> google.protobuf.Timestamp
+	54, // 34: ringlet.ecs.v1.NodeFigures.counters:type_name -> ringlet.ecs.v1.NodeFigures.CountersEntry
+	34, // 35: ringlet.ecs.v1.Latency.bars:type_name -> ringlet.ecs.v1.Bar
+	55, // 36: ringlet.ecs.v1.Scheduler.counters:type_name -> ringlet.ecs.v1.Scheduler.CountersEntry
+	39, // 37: ringlet.ecs.v1.Scheduler.slots:type_name -> ringlet.ecs.v1.SlotUse
+	36, // 38: ringlet.ecs.v1.Scheduler.queues:type_name -> ringlet.ecs.v1.Queue
+	37, // 39: ringlet.ecs.v1.Scheduler.groups:type_name -> ringlet.ecs.v1.Group
+	56, // 40: ringlet.ecs.v1.Scheduler.refused:type_name -> ringlet.ecs.v1.Scheduler.RefusedEntry
+	38, // 41: ringlet.ecs.v1.Scheduler.cleared:type_name -> ringlet.ecs.v1.Cleared
+	62, // 42: ringlet.ecs.v1.Queue.depth:type_name -> ringlet.tagnet.v1.Depth
+	60, // 43: ringlet.ecs.v1.Cleared.at:type_name -> google.protobuf.Timestamp
+	57, // 44: ringlet.ecs.v1.Cleared.counters:type_name -> ringlet.ecs.v1.Cleared.CountersEntry
+	1,  // 45: ringlet.ecs.v1.Alarm.severity:type_name -> ringlet.ecs.v1.Severity
+	60, // 46: ringlet.ecs.v1.Alarm.since:type_name -> google.protobuf.Timestamp
+	43, // 47: ringlet.ecs.v1.ListRunsResponse.runs:type_name -> ringlet.ecs.v1.Run
+	2,  // 48: ringlet.ecs.v1.Run.verdict:type_name -> ringlet.ecs.v1.Verdict
+	60, // 49: ringlet.ecs.v1.Run.start_begun:type_name -> google.protobuf.Timestamp
+	60, // 50: ringlet.ecs.v1.Run.start_done:type_name -> google.protobuf.Timestamp
+	60, // 51: ringlet.ecs.v1.Run.stop_begun:type_name -> google.protobuf.Timestamp
+	60, // 52: ringlet.ecs.v1.Run.stop_done:type_name -> google.protobuf.Timestamp
+	3,  // 53: ringlet.ecs.v1.Run.cause:type_name -> ringlet.ecs.v1.Cause
+	58, // 54: ringlet.ecs.v1.Run.versions:type_name -> ringlet.ecs.v1.Run.VersionsEntry
+	45, // 55: ringlet.ecs.v1.Run.accounts:type_name -> ringlet.ecs.v1.Account
+	19, // 56: ringlet.ecs.v1.Run.events:type_name -> ringlet.ecs.v1.Event
+	60, // 57: ringlet.ecs.v1.Run.completed:type_name -> google.protobuf.Timestamp
+	44, // 58: ringlet.ecs.v1.Run.losses:type_name -> ringlet.ecs.v1.Loss
+	59, // 59: ringlet.ecs.v1.Run.roles:type_name -> ringlet.ecs.v1.Run.RolesEntry
+	51, // 60: ringlet.ecs.v1.ListAuditResponse.entries:type_name -> ringlet.ecs.v1.AuditEntry
+	60, // 61: ringlet.ecs.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
+	0,  // 62: ringlet.ecs.v1.AuditEntry.role:type_name -> ringlet.ecs.v1.Role
+	6,  // 63: ringlet.ecs.v1.RunControl.GetStatus:input_type -> ringlet.ecs.v1.GetStatusRequest
+	8,  // 64: ringlet.ecs.v1.RunControl.DescribeFSM:input_type -> ringlet.ecs.v1.DescribeFSMRequest
+	12, // 65: ringlet.ecs.v1.RunControl.Plan:input_type -> ringlet.ecs.v1.CommandRequest
+	12, // 66: ringlet.ecs.v1.RunControl.Command:input_type -> ringlet.ecs.v1.CommandRequest
+	16, // 67: ringlet.ecs.v1.RunControl.TakeControl:input_type -> ringlet.ecs.v1.TakeControlRequest
+	17, // 68: ringlet.ecs.v1.RunControl.ReleaseControl:input_type -> ringlet.ecs.v1.ReleaseControlRequest
+	18, // 69: ringlet.ecs.v1.RunControl.Watch:input_type -> ringlet.ecs.v1.WatchRequest
+	20, // 70: ringlet.ecs.v1.RunControl.GetSnapshot:input_type -> ringlet.ecs.v1.GetSnapshotRequest
+	21, // 71: ringlet.ecs.v1.RunControl.WatchSnapshots:input_type -> ringlet.ecs.v1.WatchSnapshotsRequest
+	41, // 72: ringlet.ecs.v1.RunControl.ListRuns:input_type -> ringlet.ecs.v1.ListRunsRequest
+	46, // 73: ringlet.ecs.v1.RunControl.GetRun:input_type -> ringlet.ecs.v1.GetRunRequest
+	47, // 74: ringlet.ecs.v1.RunControl.CheckConfiguration:input_type -> ringlet.ecs.v1.CheckConfigurationRequest
+	49, // 75: ringlet.ecs.v1.RunControl.ListAudit:input_type -> ringlet.ecs.v1.ListAuditRequest
+	63, // 76: ringlet.ecs.v1.RunControl.Tap:input_type -> ringlet.tap.v1.Selection
+	64, // 77: ringlet.ecs.v1.RunControl.Sample:input_type -> ringlet.sample.v1.Question
+	7,  // 78: ringlet.ecs.v1.RunControl.GetStatus:output_type -> ringlet.ecs.v1.PartitionStatus
+	9,  // 79: ringlet.ecs.v1.RunControl.DescribeFSM:output_type -> ringlet.ecs.v1.FSM
+	14, // 80: ringlet.ecs.v1.RunControl.Plan:output_type -> ringlet.ecs.v1.PlanResponse
+	13, // 81: ringlet.ecs.v1.RunControl.Command:output_type -> ringlet.ecs.v1.CommandResponse
+	5,  // 82: ringlet.ecs.v1.RunControl.TakeControl:output_type -> ringlet.ecs.v1.Owner
+	5,  // 83: ringlet.ecs.v1.RunControl.ReleaseControl:output_type -> ringlet.ecs.v1.Owner
+	19, // 84: ringlet.ecs.v1.RunControl.Watch:output_type -> ringlet.ecs.v1.Event
+	22, // 85: ringlet.ecs.v1.RunControl.GetSnapshot:output_type -> ringlet.ecs.v1.Snapshot
+	22, // 86: ringlet.ecs.v1.RunControl.WatchSnapshots:output_type -> ringlet.ecs.v1.Snapshot
+	42, // 87: ringlet.ecs.v1.RunControl.ListRuns:output_type -> ringlet.ecs.v1.ListRunsResponse
+	43, // 88: ringlet.ecs.v1.RunControl.GetRun:output_type -> ringlet.ecs.v1.Run
+	48, // 89: ringlet.ecs.v1.RunControl.CheckConfiguration:output_type -> ringlet.ecs.v1.CheckConfigurationResponse
+	50, // 90: ringlet.ecs.v1.RunControl.ListAudit:output_type -> ringlet.ecs.v1.ListAuditResponse
+	65, // 91: ringlet.ecs.v1.RunControl.Tap:output_type -> ringlet.tap.v1.Samples
+	66, // 92: ringlet.ecs.v1.RunControl.Sample:output_type -> ringlet.sample.v1.Samples
+	78, // [78:93] is the sub-list for method output_type
+	63, // [63:78] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_ecs_v1_ecs_proto_init() }
@@ -5136,14 +5296,14 @@ func file_ringlet_ecs_v1_ecs_proto_init() {
 	if File_ringlet_ecs_v1_ecs_proto != nil {
 		return
 	}
-	file_ringlet_ecs_v1_ecs_proto_msgTypes[21].OneofWrappers = []any{}
+	file_ringlet_ecs_v1_ecs_proto_msgTypes[22].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_ecs_v1_ecs_proto_rawDesc), len(file_ringlet_ecs_v1_ecs_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   56,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -39,7 +39,10 @@ type Selection struct {
 	// Bytes of the event at most; 0: any.
 	MaxSize uint64 `protobuf:"varint,6,opt,name=max_size,json=maxSize,proto3" json:"max_size,omitempty"`
 	// The bytes of the fragments too, and not only their sizes.
-	Data          bool `protobuf:"varint,7,opt,name=data,proto3" json:"data,omitempty"`
+	Data bool `protobuf:"varint,7,opt,name=data,proto3" json:"data,omitempty"`
+	// Events with so many consecutive numbers, from a multiple of it on, are shown together or not at all: up to 65536, without
+	// share, types and sizes; 0: events are shown one by one.
+	Block         uint64 `protobuf:"varint,8,opt,name=block,proto3" json:"block,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -121,6 +124,13 @@ func (x *Selection) GetData() bool {
 		return x.Data
 	}
 	return false
+}
+
+func (x *Selection) GetBlock() uint64 {
+	if x != nil {
+		return x.Block
+	}
+	return 0
 }
 
 // Samples are selected events, and counts of the others. Messages without events come now and then.
@@ -400,7 +410,7 @@ var File_ringlet_tap_v1_tap_proto protoreflect.FileDescriptor
 
 const file_ringlet_tap_v1_tap_proto_rawDesc = "" +
 	"\n" +
-	"\x18ringlet/tap/v1/tap.proto\x12\x0eringlet.tap.v1\"\xaf\x01\n" +
+	"\x18ringlet/tap/v1/tap.proto\x12\x0eringlet.tap.v1\"\xc5\x01\n" +
 	"\tSelection\x12\x14\n" +
 	"\x05share\x18\x01 \x01(\x04R\x05share\x12\x12\n" +
 	"\x04rate\x18\x02 \x01(\x01R\x04rate\x12\x18\n" +
@@ -408,7 +418,8 @@ const file_ringlet_tap_v1_tap_proto_rawDesc = "" +
 	"\x05types\x18\x04 \x03(\tR\x05types\x12\x19\n" +
 	"\bmin_size\x18\x05 \x01(\x04R\aminSize\x12\x19\n" +
 	"\bmax_size\x18\x06 \x01(\x04R\amaxSize\x12\x12\n" +
-	"\x04data\x18\a \x01(\bR\x04data\"\xd9\x01\n" +
+	"\x04data\x18\a \x01(\bR\x04data\x12\x14\n" +
+	"\x05block\x18\b \x01(\x04R\x05block\"\xd9\x01\n" +
 	"\aSamples\x12.\n" +
 	"\x06events\x18\x01 \x03(\v2\x16.ringlet.tap.v1.SampleR\x06events\x12\x14\n" +
 	"\x05built\x18\x02 \x01(\x04R\x05built\x12\x18\n" +

@@ -1,0 +1,96 @@
+package partition
+
+import (
+	"time"
+
+	"ringlet/ecs/figures"
+	"ringlet/ecs/partition/nodes"
+	ecsrun "ringlet/ecs/run"
+	"ringlet/event"
+	"ringlet/event/drift"
+	"ringlet/event/selection"
+	"ringlet/node"
+	tapv1 "ringlet/proto/ringlet/tap/v1"
+)
+
+// Bounds of what the comparison of live sources costs.
+const (
+	// driftFragments is how many fragments a second are compared at most: 2 % of a processor.
+	driftFragments = 20_000
+	// driftBlock is how many consecutive events are looked at together, so that slips by several events can be seen.
+	driftBlock = 8 * drift.BlockEvents
+	// driftSweepInterval is after how long blocks are compared that are not whole. Samples come twice in that time.
+	driftSweepInterval = time.Second
+)
+
+// watchDrift compares the sizes of a run's live sources, in a sample of the built events, until the run is over.
+func (c *conductor) watchDrift(run *nodes.Run) {
+	w := newDriftWatch(run)
+	if w == nil {
+		return
+	}
+	req := &tapv1.Selection{Block: driftBlock, Rate: max(1000, min(10_000, driftFragments/float64(len(w.sizes))))}
+	sel, err := selection.Parse(node.SpecOf(req))
+	if err != nil {
+		c.log.Error("the sources are not compared", "err", err)
+		return
+	}
+	v, leave := c.taps.join(c.control, req, sel)
+	defer leave()
+	tick := time.NewTicker(driftSweepInterval)
+	defer tick.Stop()
+	for run.State().Phase < ecsrun.Closing {
+		select {
+		case <-c.ctx.Done():
+			return
+		case <-tick.C:
+			w.monitor.Sweep()
+		case m := <-v.queue:
+			v.release(m.size)
+			w.addSamples(m.samples)
+		}
+		run.NoteDrift(w.findings())
+	}
+}
+
+// driftWatch feeds a monitor with samples of a run.
+type driftWatch struct {
+	run     uint32
+	monitor *drift.Monitor
+	sizes   []int32 // scratch, by source
+}
+
+// newDriftWatch makes the watch of a run; nil if the run has no two live sources.
+func newDriftWatch(run *nodes.Run) *driftWatch {
+	var names []string
+	for _, s := range nodes.LiveSources(run.Configuration()) {
+		names = append(names, s.Name)
+	}
+	if len(names) < 2 {
+		return nil
+	}
+	names = names[:min(len(names), drift.MaxSources)]
+	return &driftWatch{run: run.Number(), monitor: drift.New(names), sizes: make([]int32, len(names))}
+}
+
+// addSamples compares the events of a message.
+func (w *driftWatch) addSamples(m *tapv1.Samples) {
+	for _, e := range m.GetEvents() {
+		if e.GetRun() != w.run {
+			continue
+		}
+		for i := range w.sizes {
+			w.sizes[i] = drift.Missing
+		}
+		for _, f := range e.GetFragments() {
+			if id := int(f.GetSource()); id < len(w.sizes) && event.BankType(f.GetType()) != event.FragmentMissing {
+				w.sizes[id] = int32(f.GetSize())
+			}
+		}
+		w.monitor.Add(e.GetEvent(), w.sizes)
+	}
+}
+
+func (w *driftWatch) findings() figures.Drift {
+	return figures.Drift{Findings: w.monitor.Findings(), Slips: w.monitor.Slips(), Compared: w.monitor.Compared()}
+}
