@@ -95,9 +95,9 @@ func InterfaceOf(ip net.IP) (name string, mtu int) {
 	return name, mtu
 }
 
-// udpOffloads tests whether the kernel has UDP segmentation and aggregation.
+// udpOffloads tests whether the kernel has UDP segmentation and aggregation, on a host with IPv4, IPv6 or both.
 func udpOffloads() (gso, gro bool) {
-	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	c, err := net.ListenUDP("udp", nil)
 	if err != nil {
 		return false, false
 	}
