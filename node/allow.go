@@ -98,7 +98,7 @@ func (a *Allowlist) Check(cfg *config.Completed, member *nodev1.Member) error {
 				continue
 			}
 			if !a.permitsInput(in) {
-				return notAllowedError("input", in.Name, in.Kind.Name)
+				return notAllowedError("input", in.Text, in.Kind.Name)
 			}
 			if err := a.checkSecret(in.Address); in.Kind.Network && err != nil {
 				return err

@@ -315,7 +315,9 @@ func (c *readout) report(f *figures) {
 	for ru, h := range w.HoldTimesByRU {
 		f.histogram(HistogramHeld+strconv.Itoa(ru), h)
 	}
-	f.message.Reasons, f.message.Frontends = sourceRejectReasons(f.Readout.Live), frontendNames(f.Readout.Live)
+	f.message.Reasons = sourceRejectReasons(f.Readout.Live)
+	f.message.Frontends = textBySource(f.Readout.Live, func(s *source.LiveStats) string { return s.Frontend })
+	f.message.SourceNames = textBySource(f.Readout.Live, func(s *source.LiveStats) string { return s.GivenName })
 	if why := unit.InputFailure(); why != nil {
 		c.reportBadInput(why)
 	}
@@ -356,12 +358,12 @@ func sourceRejectReasons(of map[string]source.LiveStats) (out []*nodev1.Reason) 
 	return out
 }
 
-// frontendNames maps source ids to the names of the front-ends, as far as the feeds know them.
-func frontendNames(of map[string]source.LiveStats) map[uint32]string {
+// textBySource maps source ids to a text, where there is one.
+func textBySource(of map[string]source.LiveStats, text func(*source.LiveStats) string) map[uint32]string {
 	out := map[uint32]string{}
 	for _, s := range of {
-		if s.Frontend != "" {
-			out[uint32(s.SourceID)] = s.Frontend
+		if t := text(&s); t != "" {
+			out[uint32(s.SourceID)] = t
 		}
 	}
 	return out

@@ -70,7 +70,7 @@ func CheckInput(input string) (out []error) {
 			continue
 		}
 		if err := in.Kind.Check(in.Address); err != nil {
-			out = append(out, fmt.Errorf("%s: %w", in.Name, err))
+			out = append(out, fmt.Errorf("%s: %w", in.Text, err))
 		}
 	}
 	return out
@@ -121,11 +121,12 @@ func FindClashes(list []Input, host func(id int) string) (out []error) {
 			clash, alone := claims[i].clashesWith(claims[k])
 			switch {
 			case !clash || !alone && host(i) != host(k):
-			case list[k].Name == in.Name:
-				out = append(out, fmt.Errorf("sources %d and %d are both %s: give each an address of its own", k, i, in.Name))
+			case list[k].Kind.Name == in.Kind.Name && list[k].Address == in.Address:
+				out = append(out, fmt.Errorf("sources %d and %d are both %s:%s: give each an address of its own", k, i,
+					in.Kind.Name, in.Address))
 			default:
 				out = append(out, fmt.Errorf("sources %d and %d, %s and %s, take the same of one host: give each an address of "+
-					"its own", k, i, list[k].Name, in.Name))
+					"its own", k, i, list[k].Text, in.Text))
 			}
 			if len(out) > maxClashes {
 				return out

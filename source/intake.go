@@ -20,6 +20,8 @@ type intake struct {
 	name  string
 	feed  live.Feed
 
+	isNamed bool // by the input
+
 	// owned by its goroutine
 	closeErr error
 

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -126,8 +127,10 @@ func AddKindForTest(row InputKind) (remove func()) {
 // Input is one live source.
 type Input struct {
 	Kind    InputKind
-	Address string // the text after the kind's name and colon
-	Name    string // kind and address as they stand in the input
+	Address string // the text after the kind's name and colon, without the options of each kind
+	Text    string // kind, address and options as they stand in the input
+	Name    string // in messages: that of the options, else the Text
+	Options Options
 }
 
 // ParseInputs returns the live sources that an input lists, in the order of their ids. A comma separates two sources
@@ -140,16 +143,22 @@ func ParseInputs(input string) ([]Input, error) {
 		row, ok := feedKind(name, item)
 		switch {
 		case ok:
-			list = append(list, Input{row, rest, item})
+			list = append(list, Input{Kind: row, Address: rest, Text: item})
 		case len(list) > 0:
 			last := &list[len(list)-1]
-			last.Address, last.Name = last.Address+","+item, last.Name+","+item
+			last.Address, last.Text = last.Address+","+item, last.Text+","+item
 		default:
 			return nil, &ConfigError{"input", fmt.Sprintf("%q is no live source: a run reads live sources, or one file, or "+
 				"generates its data", item)}
 		}
 	}
-	return list, nil
+	for i := range list {
+		if err := list[i].splitOptions(); err != nil {
+			return nil, &ConfigError{"input", err.Error()}
+		}
+		list[i].Name = cmp.Or(list[i].Options.Name, list[i].Text)
+	}
+	return list, checkNames(list)
 }
 
 // feedKind returns the kind of that name if it has a feed and item goes on after the name.

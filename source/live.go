@@ -158,6 +158,9 @@ func (l *Live) open(ctx context.Context, inputs []Input, each,
 			index: i,
 			name:  in.Name,
 			feed:  feed,
+
+			isNamed: in.Options.Name != "",
+
 			stage: newStage(2*each+2*event.MaxNarrowFragment, window),
 		})
 	}

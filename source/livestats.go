@@ -19,6 +19,8 @@ type LiveStats struct {
 	// Frontend is the name and place of the front-end that is attached, or was last; "" if none came, or the feed does
 	// not know.
 	Frontend string `count:"-"`
+	// GivenName is how the front-end calls the source; "" if it does not say, or the input names the source.
+	GivenName string `count:"-"`
 	// Refusal is the reason of the latest message that the feed refused; "" if there is none, or the feed does not say.
 	Refusal string `count:"-"`
 	// LastFault is the latest reason why a fragment was thrown away for its number; "" if none was.
@@ -48,6 +50,9 @@ func (l *Live) SourceStats() []LiveStats {
 		}
 		if n, ok := in.feed.(live.FrontendNamer); ok {
 			out[i].Frontend = n.Frontend()
+		}
+		if n, ok := in.feed.(live.SourceNamer); ok && !in.isNamed {
+			out[i].GivenName = n.SourceName()
 		}
 		if j, apart, _ := l.matcher.FindDisjoint(i, l.now()); apart {
 			out[i].Disjoint = l.describeDisjoint(i, j)

@@ -69,9 +69,11 @@ func (s *Stream) hello() []byte {
 		typ = 255
 	}
 	var options []byte
-	if name := s.settings.Name; name != "" {
-		options = append(options, 1, 0, byte(len(name)), 0)
-		options = append(options, name...)
+	for i, name := range []string{s.settings.Name, s.settings.Label} {
+		if name != "" {
+			options = append(options, byte(i+1), 0, byte(len(name)), 0)
+			options = append(options, name...)
+		}
 	}
 	options = s.appendNonce(options)
 	h := append([]byte("RLFH"), streamVersion, typ)

@@ -42,6 +42,7 @@ type StreamSettings struct {
 	Type   uint8  // type of the fragments' banks; 0: 51 (TestDet)
 	Run    uint64 // number of the run; 0: any
 	Name   string // of the front-end, for logs and for operators, at most 64 bytes of UTF-8
+	Label  string // how people call the source, unless the input has a name for it (?name=): letters, digits, _ and -
 	// SecretFile is a file with the secret that an input tcp: with ?secret=FILE asks for; "": the file that the
 	// environment variable RINGLET_SECRET_FILE names, or none.
 	SecretFile string
@@ -115,8 +116,10 @@ func Dial(ctx context.Context, address string, settings StreamSettings) (*Stream
 		slices.Contains(addressList(network, at), "") {
 		return nil, fmt.Errorf("a stream cannot go to %q: give tcp:host:port, unix:path, or exec: alone", address)
 	}
-	if len(settings.Name) > 64 || !utf8.ValidString(settings.Name) {
-		return nil, fmt.Errorf("the name of a front-end has %d bytes: 64 of UTF-8 are the most", len(settings.Name))
+	for of, text := range map[string]string{"front-end": settings.Name, "source": settings.Label} {
+		if len(text) > 64 || !utf8.ValidString(text) {
+			return nil, fmt.Errorf("the name of a %s has %d bytes: 64 of UTF-8 are the most", of, len(text))
+		}
 	}
 	if settings.Keep == 0 {
 		settings.Keep = defaultKeep

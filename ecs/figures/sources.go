@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"cmp"
 	"strconv"
 
 	"ringlet/node"
@@ -10,9 +11,10 @@ import (
 
 // Source is a live source of the configuration.
 type Source struct {
-	ID   int
-	Name string // in the setting input
-	RU   int    // index of its readout unit
+	ID    int
+	Name  string // in messages
+	Input string // as in the setting input
+	RU    int    // index of its readout unit
 }
 
 // sourcePrefix begins the names of the counters of live sources; the source's id ends them.
@@ -40,6 +42,7 @@ func (b *Builder) sourceFigures(r *Reading, src Source, n *Node) *ecsv1.SourceFi
 	f := &ecsv1.SourceFigures{
 		Source:  uint32(src.ID),
 		Name:    src.Name,
+		Input:   src.Input,
 		RuIndex: uint32(src.RU),
 		Silent:  true,
 	}
@@ -56,6 +59,7 @@ func (b *Builder) sourceFigures(r *Reading, src Source, n *Node) *ecsv1.SourceFi
 	fillCounters(f, rep.GetCounters(), "."+strconv.Itoa(src.ID))
 	f.WhyRefused, f.WhyThrown = rejectReasons(rep, src.ID)
 	f.Frontend = rep.GetFrontends()[uint32(src.ID)]
+	f.Name = cmp.Or(rep.GetSourceNames()[uint32(src.ID)], f.GetName())
 	if f.GetFragments() > 0 {
 		f.MeanSize = float64(f.GetBytes()) / float64(f.GetFragments())
 		if f.GetSilent() && !rep.GetFinal() { // a node that reports gives the age itself

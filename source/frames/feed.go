@@ -36,6 +36,7 @@ type feed struct {
 	session          *session // the attached one; nil: none is attached
 	err              error    // why this source cannot go on
 	lastFrontend     string   // name and place of the front-end that was attached last
+	sourceName       string   // how a front-end calls the source; "": none has said that
 	lastRefusal      string   // reason of the last refusal
 	oldVersionWarned bool     // the log has said that a version-1 front-end cannot be told what was given up
 
@@ -164,6 +165,13 @@ func (f *feed) Frontend() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.lastFrontend
+}
+
+// SourceName returns how a front-end calls the source; empty if none has said that.
+func (f *feed) SourceName() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.sourceName
 }
 
 // Explain returns the reason of the latest refusal of a front-end or a stranger; empty if there was none.

@@ -190,6 +190,9 @@ func (s *session) attach(h hello) (refusal *answer, before *session) {
 		return &a, before
 	}
 	f.state.attachedFrontend, f.lastFrontend, f.session = s.frontend, s.frontend, s
+	if live.CheckSourceName(h.SourceName) == nil {
+		f.sourceName = h.SourceName
+	}
 	s.state = f.state
 	if s.version > version1 {
 		s.newGivenUp = slices.Clone(f.state.givenUp)

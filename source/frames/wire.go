@@ -42,7 +42,7 @@ const (
 // The kinds of options in a hello.
 const (
 	optionName     = 1 // of the front-end
-	optionSource   = 2 // name of the source: kept for later
+	optionSource   = 2 // name of the source
 	optionSecret   = 3 // the front-end has a secret: its nonce
 	optionRequired = 1 << 15
 )
@@ -107,7 +107,7 @@ type hello struct {
 	Run              uint64 // 0: any
 	Name             string
 	MaxFragmentBytes uint32 // bytes of the largest fragment that it will send; 0: unknown
-	SourceName       string // the front-end's name for its source: kept for later
+	SourceName       string // how the front-end calls its source
 	HasSecret        bool   // it can prove that it has a secret
 }
 

@@ -57,6 +57,12 @@ type FrontendNamer interface {
 	Frontend() string
 }
 
+// SourceNamer is a Feed whose front-end may say how it calls its source.
+type SourceNamer interface {
+	// SourceName returns that name, printable text of at most 64 bytes; "" if there is none. Any goroutine may call it.
+	SourceName() string
+}
+
 // Stats are the counters of a Feed. A counter that a carrier does not have stays 0.
 type Stats struct {
 	Fragments         uint64 `help:"fragments received"`

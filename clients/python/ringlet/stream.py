@@ -77,17 +77,20 @@ class Stream:
     name     of the front-end, for logs and for operators
     keep     bytes that are kept until they are safe
     timeout  seconds to wait for the readout unit, None: for ever; then TimeoutError
+    label    how people call the source, unless the input has a name for it (?name=): letters, digits, _ and -
     secret   file with the secret that an input tcp: with ?secret=FILE asks for; None: the file that the environment
              variable RINGLET_SECRET_FILE names, or none
     """
 
-    def __init__(self, address, source=None, type=None, run=0, name="", keep=64 << 20, timeout=None, secret=None):
+    def __init__(self, address, source=None, type=None, run=0, name="", keep=64 << 20, timeout=None, secret=None,
+                 label=""):
         self._address = address
         self._turn = 0  # which address of a list is next
         self._secret = _read_secret(address, secret)
-        label = name.encode()[:64].decode(errors="ignore").encode()  # whole characters
-        options = _OPTION.pack(1, len(label)) + label if label else b""
-        self._options = options
+        self._options = b""
+        for kind, text in ((1, name), (2, label)):
+            word = text.encode()[:64].decode(errors="ignore").encode()  # whole characters
+            self._options += _OPTION.pack(kind, len(word)) + word if word else b""
         self._says = (255 if type is None else type, 0xFFFF if source is None else source, run)
         self._most = keep
         self._lock = threading.Lock()

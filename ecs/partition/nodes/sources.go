@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -22,7 +23,7 @@ func LiveSources(cfg config.Completed) (out []figures.Source) {
 		return nil // impossible: Complete has checked the input
 	}
 	for id, in := range inputs {
-		out = append(out, figures.Source{ID: id, Name: in.Name, RU: division.UnitOf(id)})
+		out = append(out, figures.Source{ID: id, Name: in.Name, Input: in.Text, RU: division.UnitOf(id)})
 	}
 	return out
 }
@@ -30,7 +31,8 @@ func LiveSources(cfg config.Completed) (out []figures.Source) {
 // SourceReport are the counts of a live source: the fragments that it sent, and what became of them.
 type SourceReport struct {
 	Source            int    `json:"source"` // id
-	Name              string `json:"name"`   // as in the setting input
+	Name              string `json:"name"`   // ?name= in the setting input, else what its front-end calls it, else the input
+	Input             string `json:"input"`  // as in the setting input
 	Node              string `json:"node"`   // the node of the readout unit that reads the source
 	Fragments         uint64 `json:"fragments" sum:"ru.input_fragments."`
 	Bytes             uint64 `json:"bytes" sum:"ru.input_bytes."`
@@ -69,7 +71,7 @@ func (r *reporter) fillSources(out *Report) {
 	}
 	for _, src := range sources {
 		id, readout := src.ID, ofRU[src.RU]
-		s := SourceReport{Source: id, Name: src.Name, Node: readout.Node}
+		s := SourceReport{Source: id, Name: src.Name, Input: src.Input, Node: readout.Node}
 		readCounters(&s, readout.Counters, strconv.Itoa(id))
 		s.UnusedAtEnd = s.Fragments - min(s.Fragments, s.UsedInMEPs+s.Thrown)
 		r.fillReasons(&s)
@@ -200,6 +202,7 @@ func (r *reporter) fillReasons(s *SourceReport) {
 			continue
 		}
 		s.Frontend = n.latestReport().GetFrontends()[uint32(s.Source)]
+		s.Name = cmp.Or(n.latestReport().GetSourceNames()[uint32(s.Source)], s.Name)
 		for _, why := range n.latestReport().GetReasons() {
 			switch {
 			case int(why.GetSource()) != s.Source:

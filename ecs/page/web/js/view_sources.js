@@ -72,6 +72,7 @@ export function sources(root) {
       text(td[0], String(num(x.source)));
       setChip(tr.state, condition(x, s.alarms));
       text(td[2].firstChild, x.name);
+      td[2].title = x.input;
       text(td[2].lastChild, x.frontend);
       text(td[3], x.node ? `${x.node}, RU ${num(x.ruIndex)}` : "–");
       text(td[4], joined(rate(x.fragmentsPerS)));

@@ -2071,7 +2071,7 @@ type SourceFigures struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id.
 	Source uint32 `protobuf:"varint,1,opt,name=source,proto3" json:"source,omitempty"`
-	// Name in the setting input, e.g. "tcp:0.0.0.0:7000".
+	// Its name: that in the setting input (?name=tof), else what its front-end calls it, else the input.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// Index of its readout unit.
 	RuIndex uint32 `protobuf:"varint,3,opt,name=ru_index,json=ruIndex,proto3" json:"ru_index,omitempty"`
@@ -2123,7 +2123,9 @@ type SourceFigures struct {
 	// The front-end that is attached, or was last: the name that it gave, and its address; empty if none came, or it is not known.
 	Frontend string `protobuf:"bytes,72,opt,name=frontend,proto3" json:"frontend,omitempty"`
 	// Lowest event number of which a fragment came; meaningless while there are no fragments.
-	FirstEvent    uint64 `protobuf:"varint,73,opt,name=first_event,json=firstEvent,proto3" json:"first_event,omitempty"`
+	FirstEvent uint64 `protobuf:"varint,73,opt,name=first_event,json=firstEvent,proto3" json:"first_event,omitempty"`
+	// As it stands in the setting input, e.g. "tcp:0.0.0.0:7000".
+	Input         string `protobuf:"bytes,74,opt,name=input,proto3" json:"input,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2345,6 +2347,13 @@ func (x *SourceFigures) GetFirstEvent() uint64 {
 		return x.FirstEvent
 	}
 	return 0
+}
+
+func (x *SourceFigures) GetInput() string {
+	if x != nil {
+		return x.Input
+	}
+	return ""
 }
 
 // Sample is the main figures of the partition at one moment.
@@ -4814,7 +4823,7 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\tfirst_mep\x18\x04 \x01(\x04R\bfirstMep\x12\x19\n" +
 	"\blast_mep\x18\x05 \x01(\x04R\alastMep\x12)\n" +
 	"\x0ewhole_from_mep\x18\x06 \x01(\x04H\x00R\fwholeFromMep\x88\x01\x01B\x11\n" +
-	"\x0f_whole_from_mep\"\xde\x05\n" +
+	"\x0f_whole_from_mep\"\xf4\x05\n" +
 	"\rSourceFigures\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\rR\x06source\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x19\n" +
@@ -4847,7 +4856,8 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"why_thrown\x18G \x01(\tR\twhyThrown\x12\x1a\n" +
 	"\bfrontend\x18H \x01(\tR\bfrontend\x12\x1f\n" +
 	"\vfirst_event\x18I \x01(\x04R\n" +
-	"firstEvent\"\xac\x02\n" +
+	"firstEvent\x12\x14\n" +
+	"\x05input\x18J \x01(\tR\x05input\"\xac\x02\n" +
 	"\x06Sample\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\"\n" +

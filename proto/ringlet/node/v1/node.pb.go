@@ -1098,7 +1098,9 @@ type Report struct {
 	Reasons []*Reason `protobuf:"bytes,70,rep,name=reasons,proto3" json:"reasons,omitempty"`
 	// Front-ends of the live sources of its readout unit, by the ids of the sources: the one that is attached, or was last, with
 	// the name that it gave and its address. Sources without a front-end so far, and those whose feed does not know it, are left out.
-	Frontends     map[uint32]string `protobuf:"bytes,71,rep,name=frontends,proto3" json:"frontends,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Frontends map[uint32]string `protobuf:"bytes,71,rep,name=frontends,proto3" json:"frontends,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// How front-ends call the live sources of its readout unit, by the ids of the sources, where the input has no name for them.
+	SourceNames   map[uint32]string `protobuf:"bytes,72,rep,name=source_names,json=sourceNames,proto3" json:"source_names,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1339,6 +1341,13 @@ func (x *Report) GetReasons() []*Reason {
 func (x *Report) GetFrontends() map[uint32]string {
 	if x != nil {
 		return x.Frontends
+	}
+	return nil
+}
+
+func (x *Report) GetSourceNames() map[uint32]string {
+	if x != nil {
+		return x.SourceNames
 	}
 	return nil
 }
@@ -2570,8 +2579,7 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\tSuccessor\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\rR\x03run\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
-	"\aaddress\x18\x03 \x01(\tR\aaddress\"\xf4\n" +
-	"\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\"\x81\f\n" +
 	"\x06Report\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12/\n" +
@@ -2607,7 +2615,8 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\x12\"\n" +
 	"\rterm_since_us\x18= \x01(\x03R\vtermSinceUs\x121\n" +
 	"\areasons\x18F \x03(\v2\x17.ringlet.node.v1.ReasonR\areasons\x12D\n" +
-	"\tfrontends\x18G \x03(\v2&.ringlet.node.v1.Report.FrontendsEntryR\tfrontends\x1a;\n" +
+	"\tfrontends\x18G \x03(\v2&.ringlet.node.v1.Report.FrontendsEntryR\tfrontends\x12K\n" +
+	"\fsource_names\x18H \x03(\v2(.ringlet.node.v1.Report.SourceNamesEntryR\vsourceNames\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a=\n" +
@@ -2615,6 +2624,9 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\x1a<\n" +
 	"\x0eFrontendsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
+	"\x10SourceNamesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"F\n" +
 	"\x06Reason\x12\x16\n" +
@@ -2741,7 +2753,7 @@ func file_ringlet_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_ringlet_node_v1_node_proto_goTypes = []any{
 	(Command)(0),                // 0: ringlet.node.v1.Command
 	(*Member)(nil),              // 1: ringlet.node.v1.Member
@@ -2775,10 +2787,11 @@ var file_ringlet_node_v1_node_proto_goTypes = []any{
 	nil,                         // 29: ringlet.node.v1.Report.CountersEntry
 	nil,                         // 30: ringlet.node.v1.Report.HistogramsEntry
 	nil,                         // 31: ringlet.node.v1.Report.FrontendsEntry
-	(*v1.Selection)(nil),        // 32: ringlet.tap.v1.Selection
-	(*v11.Question)(nil),        // 33: ringlet.sample.v1.Question
-	(*v1.Samples)(nil),          // 34: ringlet.tap.v1.Samples
-	(*v11.Samples)(nil),         // 35: ringlet.sample.v1.Samples
+	nil,                         // 32: ringlet.node.v1.Report.SourceNamesEntry
+	(*v1.Selection)(nil),        // 33: ringlet.tap.v1.Selection
+	(*v11.Question)(nil),        // 34: ringlet.sample.v1.Question
+	(*v1.Samples)(nil),          // 35: ringlet.tap.v1.Samples
+	(*v11.Samples)(nil),         // 36: ringlet.sample.v1.Samples
 }
 var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	6,  // 0: ringlet.node.v1.SubstituteRequest.term:type_name -> ringlet.node.v1.Term
@@ -2804,37 +2817,38 @@ var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	6,  // 20: ringlet.node.v1.Report.term:type_name -> ringlet.node.v1.Term
 	14, // 21: ringlet.node.v1.Report.reasons:type_name -> ringlet.node.v1.Reason
 	31, // 22: ringlet.node.v1.Report.frontends:type_name -> ringlet.node.v1.Report.FrontendsEntry
-	1,  // 23: ringlet.node.v1.CheckOutputRequest.seat:type_name -> ringlet.node.v1.Member
-	6,  // 24: ringlet.node.v1.CheckOutputRequest.term:type_name -> ringlet.node.v1.Term
-	6,  // 25: ringlet.node.v1.RecordedRequest.term:type_name -> ringlet.node.v1.Term
-	25, // 26: ringlet.node.v1.RecordedResponse.builders:type_name -> ringlet.node.v1.RecordedBuilder
-	6,  // 27: ringlet.node.v1.ConcludeRequest.term:type_name -> ringlet.node.v1.Term
-	32, // 28: ringlet.node.v1.TapRequest.selection:type_name -> ringlet.tap.v1.Selection
-	5,  // 29: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
-	10, // 30: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
-	11, // 31: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
-	19, // 32: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
-	21, // 33: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
-	23, // 34: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
-	26, // 35: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
-	2,  // 36: ringlet.node.v1.Node.Substitute:input_type -> ringlet.node.v1.SubstituteRequest
-	28, // 37: ringlet.node.v1.Node.Tap:input_type -> ringlet.node.v1.TapRequest
-	33, // 38: ringlet.node.v1.Node.Sample:input_type -> ringlet.sample.v1.Question
-	7,  // 39: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
-	13, // 40: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
-	13, // 41: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
-	20, // 42: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
-	22, // 43: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
-	24, // 44: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
-	27, // 45: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
-	3,  // 46: ringlet.node.v1.Node.Substitute:output_type -> ringlet.node.v1.SubstituteResponse
-	34, // 47: ringlet.node.v1.Node.Tap:output_type -> ringlet.tap.v1.Samples
-	35, // 48: ringlet.node.v1.Node.Sample:output_type -> ringlet.sample.v1.Samples
-	39, // [39:49] is the sub-list for method output_type
-	29, // [29:39] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	32, // 23: ringlet.node.v1.Report.source_names:type_name -> ringlet.node.v1.Report.SourceNamesEntry
+	1,  // 24: ringlet.node.v1.CheckOutputRequest.seat:type_name -> ringlet.node.v1.Member
+	6,  // 25: ringlet.node.v1.CheckOutputRequest.term:type_name -> ringlet.node.v1.Term
+	6,  // 26: ringlet.node.v1.RecordedRequest.term:type_name -> ringlet.node.v1.Term
+	25, // 27: ringlet.node.v1.RecordedResponse.builders:type_name -> ringlet.node.v1.RecordedBuilder
+	6,  // 28: ringlet.node.v1.ConcludeRequest.term:type_name -> ringlet.node.v1.Term
+	33, // 29: ringlet.node.v1.TapRequest.selection:type_name -> ringlet.tap.v1.Selection
+	5,  // 30: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
+	10, // 31: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
+	11, // 32: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
+	19, // 33: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
+	21, // 34: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
+	23, // 35: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
+	26, // 36: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
+	2,  // 37: ringlet.node.v1.Node.Substitute:input_type -> ringlet.node.v1.SubstituteRequest
+	28, // 38: ringlet.node.v1.Node.Tap:input_type -> ringlet.node.v1.TapRequest
+	34, // 39: ringlet.node.v1.Node.Sample:input_type -> ringlet.sample.v1.Question
+	7,  // 40: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
+	13, // 41: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
+	13, // 42: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
+	20, // 43: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
+	22, // 44: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
+	24, // 45: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
+	27, // 46: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
+	3,  // 47: ringlet.node.v1.Node.Substitute:output_type -> ringlet.node.v1.SubstituteResponse
+	35, // 48: ringlet.node.v1.Node.Tap:output_type -> ringlet.tap.v1.Samples
+	36, // 49: ringlet.node.v1.Node.Sample:output_type -> ringlet.sample.v1.Samples
+	40, // [40:50] is the sub-list for method output_type
+	30, // [30:40] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_node_v1_node_proto_init() }
@@ -2848,7 +2862,7 @@ func file_ringlet_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_node_v1_node_proto_rawDesc), len(file_ringlet_node_v1_node_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

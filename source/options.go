@@ -1,0 +1,95 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"ringlet/source/live"
+)
+
+// Options are what each kind of live source takes behind its address, before or after what the kind itself takes:
+// ?name=tof, or ?name=tof&secret=FILE.
+type Options struct {
+	Name string // how people call the source; "": by its front-end's name for it, or by kind and address
+}
+
+// optionNames are the options that each kind takes.
+var optionNames = []string{"name"}
+
+// optionsAt is where the options of an address begin, at their question mark, or -1. A free text, such as a command,
+// has them in its last word, which begins with the question mark: exec:./readout ?name=tof.
+func optionsAt(address string, freeText bool) int {
+	if freeText {
+		at := strings.LastIndex(address, " ?")
+		if at < 0 || strings.ContainsAny(address[at+1:], " \t") {
+			return -1
+		}
+		return at + 1
+	}
+	return strings.IndexByte(address, '?')
+}
+
+// splitOptions takes the options of each kind out of the address of a source. What remains is the kind's.
+func (in *Input) splitOptions() error {
+	at := optionsAt(in.Address, in.Kind.FreeText)
+	if at < 0 {
+		return nil
+	}
+	var rest []string
+	taken := 0
+	for option := range strings.SplitSeq(in.Address[at+1:], "&") {
+		name, value, _ := strings.Cut(option, "=")
+		if !slices.Contains(optionNames, name) {
+			rest = append(rest, option)
+			continue
+		}
+		taken++
+		if err := in.Options.set(name, value); err != nil {
+			return fmt.Errorf("%s: %w", in.Text, err)
+		}
+	}
+	if taken == 0 {
+		return nil
+	}
+	in.Address = in.Address[:at]
+	if len(rest) > 0 {
+		in.Address += "?" + strings.Join(rest, "&")
+	}
+	if in.Kind.FreeText {
+		in.Address = strings.TrimRight(in.Address, " ")
+	}
+	return nil
+}
+
+// set sets an option.
+func (o *Options) set(name, value string) error {
+	switch name {
+	case "name":
+		if o.Name != "" {
+			return errors.New("it has two names: leave one out")
+		}
+		if err := live.CheckSourceName(value); err != nil {
+			return err
+		}
+		o.Name = value
+	}
+	return nil
+}
+
+// checkNames refuses a name that two sources have.
+func checkNames(list []Input) error {
+	ids := map[string]int{}
+	for id, in := range list {
+		if in.Options.Name == "" {
+			continue
+		}
+		if other, ok := ids[in.Options.Name]; ok {
+			return &ConfigError{"input", fmt.Sprintf("sources %d and %d are both called %s: give each a name of its own", other,
+				id, in.Options.Name)}
+		}
+		ids[in.Options.Name] = id
+	}
+	return nil
+}
