@@ -46,8 +46,8 @@ func (c *stuckConn) Read(to []byte) (int, error) {
 	return n, err
 }
 
-// TestCloseLeavesACutPeer holds that a connection ends soon whose peer takes nothing any more, as one does whose host is
-// cut off. gRPC itself waits for 5 s.
+// TestCloseLeavesACutPeer holds that a connection ends soon whose peer takes nothing any more, since its host is cut
+// off. gRPC itself waits for 5 s.
 func TestCloseLeavesACutPeer(t *testing.T) {
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
