@@ -162,7 +162,7 @@ func linkPeerName(cs tls.ConnectionState) (string, error) {
 
 // serve serves commands until ctx ends.
 func (n *process) serve(ctx context.Context) error {
-	lis, err := address.ListenTCP(net.JoinHostPort(n.cfg.Host, strconv.Itoa(n.cfg.Ports.Service)))
+	lis, err := address.ListenService(net.JoinHostPort(n.cfg.Host, strconv.Itoa(n.cfg.Ports.Service)))
 	if err != nil {
 		return fmt.Errorf("cannot bind the node service at %s: %w", n.cfg.Host, err)
 	}

@@ -8,6 +8,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+
+	"ringlet/internal/address"
 )
 
 // How often a client tries to reach a server again whose connection broke: often within DefaultResumeTimeout. By
@@ -48,9 +50,8 @@ func (c *schedulerConn) Close() error {
 }
 
 // dialTCP makes the connection below.
-func (c *schedulerConn) dialTCP(ctx context.Context, address string) (net.Conn, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", address)
+func (c *schedulerConn) dialTCP(ctx context.Context, at string) (net.Conn, error) {
+	conn, err := address.DialService(ctx, at)
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		c.last.Store(tcp)
 	}

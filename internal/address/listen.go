@@ -7,6 +7,10 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // lookup finds the addresses of a name. Tests replace it.
@@ -26,6 +30,27 @@ func Listen(ctx context.Context, lc net.ListenConfig, text string) (net.Listener
 // ListenTCP is Listen with the zero ListenConfig and no context.
 func ListenTCP(text string) (net.Listener, error) {
 	return Listen(context.Background(), net.ListenConfig{}, text)
+}
+
+// retrySoon has TCP send again at least once a second what is not acknowledged, if the kernel can (Linux 6.15).
+// Otherwise a connection moves again up to as long after a cut as the cut was. It never fails.
+func retrySoon(_, _ string, c syscall.RawConn) error {
+	_ = c.Control(func(fd uintptr) {
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_RTO_MAX_MS, int(time.Second/time.Millisecond))
+	})
+	return nil
+}
+
+// ListenService is ListenTCP for a service between processes of a cluster: its connections move soon after a cut.
+func ListenService(text string) (net.Listener, error) {
+	lc := net.ListenConfig{Control: retrySoon}
+	lc.SetMultipathTCP(false) // it does not have the option
+	return Listen(context.Background(), lc, text)
+}
+
+// DialService calls such a service. It is for grpc.WithContextDialer.
+func DialService(ctx context.Context, at string) (net.Conn, error) {
+	return (&net.Dialer{Control: retrySoon}).DialContext(ctx, "tcp", at)
 }
 
 // ListenUDP listens at HOST:PORT by UDP, and binds exactly the address named.

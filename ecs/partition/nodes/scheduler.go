@@ -78,7 +78,7 @@ func (r *scheduler) startScheduler(ctx context.Context) error {
 
 // hostScheduler serves the scheduler's host in this process, and connects to it as to a node's.
 func (r *scheduler) hostScheduler() (*member, error) {
-	lis, err := address.ListenTCP(net.JoinHostPort(r.set.opts.Host, strconv.Itoa(r.set.opts.TagnetPort)))
+	lis, err := address.ListenService(net.JoinHostPort(r.set.opts.Host, strconv.Itoa(r.set.opts.TagnetPort)))
 	if err != nil {
 		return nil, fmt.Errorf("cannot bind the scheduler at %s: %w", r.set.opts.Host, err)
 	}

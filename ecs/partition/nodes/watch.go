@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"ringlet/ecs/partition/fault"
+	"ringlet/internal/address"
 	"ringlet/internal/nodename"
 	"ringlet/internal/stopwatch"
 	"ringlet/node/certs"
@@ -42,6 +43,7 @@ func (o *Options) dialOptions() []grpc.DialOption {
 	pause := backoff.DefaultConfig
 	pause.BaseDelay, pause.MaxDelay = rewatchInterval, maxConnectBackoff
 	return []grpc.DialOption{
+		grpc.WithContextDialer(address.DialService),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveInterval,
 			Timeout: o.timeoutFor(keepaliveTimeout)}),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: pause, MinConnectTimeout: o.timeoutFor(connectTimeout)}),
