@@ -14,6 +14,7 @@ import (
 
 	"ringlet/event/pattern"
 	"ringlet/testkit/cases"
+	"ringlet/testkit/compiled"
 	"ringlet/testkit/interpreted"
 	"ringlet/testkit/must"
 )
@@ -22,6 +23,9 @@ import (
 var readers = map[string]func(t *testing.T) []string{
 	"Python": func(t *testing.T) []string {
 		return append(interpreted.NumPy(t, "../clients/python"), "testdata/read.py")
+	},
+	"C++": func(t *testing.T) []string {
+		return []string{compiled.CXX(t, "../clients/c", "testdata/read.cpp")}
 	},
 }
 
@@ -94,9 +98,9 @@ func TestClientsReadRecordings(t *testing.T) {
 	}
 }
 
-// TestClientsTolerateDamage holds that the clients, however a file is changed, end as they should, give no fragment that
-// was not recorded, and say that something is damaged where they lack one. Files without an index have no checksums, so
-// there they may give what was changed.
+// TestClientsTolerateDamage holds that the clients, however a file is changed, end as they should, give no fragment
+// that was not recorded, and say that something is damaged where they lack one. Files without an index have no
+// checksums, so there they may give what was changed.
 func TestClientsTolerateDamage(t *testing.T) {
 	const meps = 6
 	whole := fragmentLines(meps * rigPacking)

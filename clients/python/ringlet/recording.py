@@ -298,7 +298,7 @@ class Recording:
             what = None
             if not whole:
                 what = "the checksum of the entry is wrong"
-            elif length == 0 or mep >= _MOST_MEPS or first > _END - events:
+            elif length == 0 or mep >= _MOST_MEPS or first > _END - events or events > 65535:
                 what = f"no MEP can be so: number {mep}, {events} events from {first}, {length} bytes"
             elif packing and (events > packing or not live and first != mep * packing):
                 what = f"MEP {mep} has {events} events from {first}, and the run has {packing} in a MEP"
@@ -316,6 +316,8 @@ class Recording:
                 good[i], out["before"][i], out["proven"][i] = True, before, offset == end
                 end, before = offset + length, crc
             gap = what is not None
+        if not is_open and end != size:
+            self._damaged(Damaged(index, None, f"its MEPs end at byte {end}, the data at byte {size}"))
         return out[good]
 
     def _set_format(self, path, form):
@@ -520,7 +522,7 @@ def _banks(data, at, end, event, path, base=0):
             raise Damaged(path, base + at, f"{end - at} bytes are left, the header of a bank has 8")
         magic, length, kind, version, source = struct.unpack_from("<HHBBH", data, at)
         if magic != _BANK or length < 8 or at + (length + 3 & ~3) > end:
-            raise Damaged(path, base + at, f"this is no bank: magic 0x{magic:04X}, length {length}, {end - at} bytes left")
+            raise Damaged(path, base + at, f"no bank: magic 0x{magic:04X}, length {length}, {end - at} bytes are left")
         yield Fragment(event, source, kind, version, data[at + 8 : at + length])
         at += length + 3 & ~3
 
