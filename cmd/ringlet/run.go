@@ -71,7 +71,7 @@ const certLifetime = 10 * 365 * 24 * time.Hour
 
 // Run builds events on this machine.
 func (c *runCmd) Run(ctx context.Context, to streams) error {
-	c.OneHost, c.NodesPerProcess = true, c.Units
+	c.OneHost = true
 	cfg, err := c.Compose("", nil, nil)
 	if err == nil {
 		err = cfg.CheckNodes(localNodeFacts(cfg, nil))
@@ -288,6 +288,7 @@ func (c *runCmd) Validate() error {
 		return errors.New("--units: the names in --members say which nodes share a process, such as n0,n0.1,n1: leave " +
 			"--units out")
 	}
+	c.NodesPerProcess = c.Units // members follow from it
 	return c.Config.Validate()
 }
 

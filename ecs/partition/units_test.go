@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"ringlet/ecs/partition"
 	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
@@ -65,4 +66,21 @@ func (h *farm) lostNodes() (names []string) {
 		}
 	}
 	return names
+}
+
+// TestSpareOfAnotherProcess holds that a member has a spare of its own process only if there is no other.
+func TestSpareOfAnotherProcess(t *testing.T) {
+	cfg, err := config.Compose("x", []byte("members: 'n0,n1'\nnodes: 2\nspares: auto"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for joined, want := range map[string]string{
+		"n0:both n1.1:spare n2:spare": "n2", "n0:both n1.1:spare": "n1.1", "n0:both n2:spare n3:spare": "n2",
+	} {
+		there := joinedAs(joined)
+		got := partition.Substitutes(&cfg, []string{"n0", "n1"}, nil, nil, there)["n1"].Name
+		if got != want {
+			t.Errorf("with %s, %q substitutes for n1, want %s", joined, got, want)
+		}
+	}
 }

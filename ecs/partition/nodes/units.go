@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,9 @@ import (
 type units struct {
 	run      *Run
 	takeover sync.Mutex // held while a loss is handled: one that comes while the scheduler is lost waits for the successor
+
+	mu         sync.Mutex // guards what follows
+	unreported []Loss     // that are handled
 }
 
 // handleLosses takes the units of lost nodes out of the schedule, and tells of the losses: once of all nodes of a
@@ -53,6 +57,21 @@ func (u *units) handleLosses(all []fault.Fault) {
 		losses[i].Fault = u.closestFault(losses[i].Fault, began)
 		u.describeLoss(&losses[i])
 	}
+	u.reportLosses(losses, began)
+}
+
+// reportLosses logs and publishes losses, which were noted when they began. If they took only some of the nodes of a
+// process, it waits for those of the others for a moment: the sockets of a process that ends close one by one.
+func (u *units) reportLosses(losses []Loss, began time.Time) {
+	u.mu.Lock()
+	u.unreported = append(u.unreported, losses...)
+	u.mu.Unlock()
+	for u.awaitsOthers(losses) && time.Since(began) < selfReportTimeout {
+		time.Sleep(linkPollInterval)
+	}
+	u.mu.Lock()
+	losses, u.unreported = u.unreported, nil
+	u.mu.Unlock()
 	for _, loss := range u.joinByProcess(losses) {
 		u.run.log.Warn(loss.String())
 		if u.run.opts.OnLost != nil {
@@ -61,14 +80,32 @@ func (u *units) handleLosses(all []fault.Fault) {
 	}
 }
 
-// joinByProcess joins the losses of nodes that share a process.
+// processOf is the process that has the units of a node.
+func (u *units) processOf(node string) string {
+	if n, err := u.run.findMember(node); err == nil {
+		node = cmp.Or(n.process(), node)
+	}
+	return nodename.ProcessOf(node)
+}
+
+// awaitsOthers says that a node takes part still which shares the process of one that is lost.
+func (u *units) awaitsOthers(losses []Loss) bool {
+	return slices.ContainsFunc(u.run.nodes, func(n *member) bool {
+		return !u.run.Presence(n.name).HasLeftRun() && slices.ContainsFunc(losses, func(l Loss) bool {
+			return u.processOf(l.Component) == u.processOf(n.name)
+		})
+	})
+}
+
+// joinByProcess joins the losses of nodes that share a process, in the order of ranks.
 func (u *units) joinByProcess(losses []Loss) (joined []Loss) {
+	names := u.run.Names()
+	slices.SortStableFunc(losses, func(a, b Loss) int {
+		return slices.Index(names, a.Component) - slices.Index(names, b.Component)
+	})
 	processes := map[string]int{} // index in joined
 	for _, l := range losses {
-		process := l.Component
-		if n, err := u.run.findMember(l.Component); err == nil {
-			process = nodename.ProcessOf(n.process())
-		}
+		process := u.processOf(l.Component)
 		i, known := processes[process]
 		if !known {
 			processes[process] = len(joined)
