@@ -73,6 +73,7 @@ check-forged: ## a million forged packets to each link of quic and a feed of EJF
 tool-compilers:
 	@missing=(); for c in gcc:gcc g++:g++ clang:clang clang++:clang; do \
 		command -v "$${c%:*}" >/dev/null || missing+=("$${c#*:}"); done; \
+	python3 -c 'import numpy' 2>/dev/null || /usr/bin/python3 -c 'import numpy' 2>/dev/null || missing+=(python3-numpy); \
 	if [ $${#missing[@]} != 0 ]; then \
 		echo "installing $${missing[*]}"; export DEBIAN_FRONTEND=noninteractive; \
 		timeout 60 apt-get update -qq >/dev/null && timeout 120 apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null; fi
@@ -80,6 +81,10 @@ tool-compilers:
 .PHONY: check-headers
 check-headers: ## the headers of clients/c as C11, C17, C++17 and C++20, with gcc and clang; a compiler that is missing is a failure
 	go test -count=1 ./clients/frontend -run '^TestHeaders$$' -compilers
+
+.PHONY: check-readers
+check-readers: ## recordings, sound and damaged, read by the clients in Python (with NumPy) and C++
+	go test -count=1 -short ./recording -run '^TestClients' -v
 
 # The schedules take about 16 minutes of a processor that has nothing else to do.
 HISTORIES ?= 10000

@@ -3,6 +3,7 @@ package recording
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"hash/adler32"
 	"math/rand/v2"
@@ -29,7 +30,7 @@ var readers = map[string]func(t *testing.T) []string{
 	},
 }
 
-// said returns what a reader says of each path.
+// readBy returns what a reader says of each path.
 func readBy(t *testing.T, reader []string, paths ...string) map[string]string {
 	t.Helper()
 	cmd := exec.Command(reader[0], append(reader[1:], paths...)...)
@@ -188,4 +189,28 @@ func changedBytes(rnd *rand.Rand, b []byte) []byte {
 		}
 	}
 	return b
+}
+
+// TestClientsReadWideMFPs holds that the clients read MFPs of both versions.
+func TestClientsReadWideMFPs(t *testing.T) {
+	golden, err := os.ReadFile("../event/testdata/mep-wide.hex")
+	must.OK(t, err)
+	var digits strings.Builder
+	for line := range strings.Lines(string(golden)) {
+		code, _, _ := strings.Cut(line, "#")
+		digits.WriteString(strings.Join(strings.Fields(code), ""))
+	}
+	mep, err := hex.DecodeString(digits.String())
+	must.OK(t, err)
+	path := filepath.Join(t.TempDir(), "wide.mep")
+	must.OK(t, os.WriteFile(path, mep, 0o666))
+	sum := adler32.Checksum([]byte("abc"))
+	want := fmt.Sprintf("9 3 16 0 3 %d\n9 7 16 0 3 %[1]d\n", sum)
+	for name, reader := range readers {
+		t.Run(name, func(t *testing.T) {
+			if said := readBy(t, reader(t), path)[path]; said != want {
+				t.Errorf("said %q, expected %q", said, want)
+			}
+		})
+	}
 }
