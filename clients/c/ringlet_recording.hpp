@@ -25,6 +25,7 @@
 #include <string>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -163,7 +164,8 @@ class Recording {
      * the checksums of MEPs with the index. */
     explicit Recording(const std::string &path, Tell tell = {}, bool check = false)
         : tell_(std::move(tell)), check_(check) {
-        if (std::filesystem::is_directory(path))
+        std::error_code none;
+        if (std::filesystem::is_directory(path, none))
             open_run(path);
         else
             guarded([&] { open_file(path, index_beside(path), false); });
@@ -175,7 +177,8 @@ class Recording {
                                       [](const Place &a, const Place &b) { return a.mep == b.mep; }),
                           places_.end());
         for (std::size_t i = 0; i < places_.size(); i++)
-            by_first_.emplace(places_[i].first, i);
+            if (places_[i].events > 0)
+                by_first_.emplace(places_[i].first, i);
     }
 
     /* The number of events. */
@@ -237,8 +240,9 @@ class Recording {
         std::filesystem::path p(path);
         std::string base = detail::segment_base(p.filename().string());
         std::string own = base.empty() ? "" : (p.parent_path() / (base + ".idx")).string();
+        std::error_code none;
         for (const std::string &name : {own, path + ".idx"})
-            if (!name.empty() && std::filesystem::exists(name))
+            if (!name.empty() && std::filesystem::exists(name, none))
                 return name;
         return "";
     }
@@ -249,9 +253,13 @@ class Recording {
         std::vector<std::string> names, listed;
         if (!guarded([&] { listed = read_manifest(manifest); }))
             return;
-        for (const auto &entry : std::filesystem::directory_iterator(dir))
-            if (!detail::segment_base(entry.path().filename().string()).empty())
-                names.push_back(entry.path().filename().string());
+        std::error_code error;
+        std::filesystem::directory_iterator entry(dir, error);
+        for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
+            if (!detail::segment_base(entry->path().filename().string()).empty())
+                names.push_back(entry->path().filename().string());
+        if (error)
+            told(dir, 0, "it cannot be read: " + error.message());
         std::sort(names.begin(), names.end());
         auto in = [&](const std::string &name) { return (std::filesystem::path(dir) / name).string(); };
         for (const std::string &name : listed)
