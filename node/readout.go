@@ -318,6 +318,10 @@ func (c *readout) report(f *figures) {
 	f.message.Reasons = sourceRejectReasons(f.Readout.Live)
 	f.message.Frontends = textBySource(f.Readout.Live, func(s *source.LiveStats) string { return s.Frontend })
 	f.message.SourceNames = textBySource(f.Readout.Live, func(s *source.LiveStats) string { return s.GivenName })
+	for _, s := range f.Readout.Live {
+		f.histogram(HistogramSourceSizes+strconv.Itoa(int(s.SourceID)), s.Sizes)
+		f.histogram(HistogramSourceIntervals+strconv.Itoa(int(s.SourceID)), s.Intervals)
+	}
 	if why := unit.InputFailure(); why != nil {
 		c.reportBadInput(why)
 	}

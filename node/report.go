@@ -38,6 +38,13 @@ const (
 	HistogramFilter     = "filter_us"
 )
 
+// Histograms of a live source, with its id appended: the sizes of the fragments that came, bytes; and the time from one
+// to the next, µs, of fragments that were read together their mean.
+const (
+	HistogramSourceSizes     = "source_bytes."
+	HistogramSourceIntervals = "source_interval_us."
+)
+
 // HistogramKernelDelay is the histogram of a node's packets, µs, if the kernel's time stamps are enabled: from the
 // kernel's time stamp until the node reads the packet.
 const HistogramKernelDelay = "host_us"

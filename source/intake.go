@@ -36,6 +36,7 @@ type intake struct {
 	cancelNext        context.CancelFunc // ends Next of the feed, so that the goroutine can report what is safe
 	newestAt          time.Duration      // when the newest fragment came
 	hasData           bool
+	arrivals          arrivals
 	stalled           bool
 	failed            bool
 	logThrottles      [live.FaultCount]logThrottle // by fault
@@ -298,6 +299,11 @@ func (in *intake) offerFragments(fragments []live.Fragment, refs *[maxFeedBatch]
 	defer in.live.mu.Unlock()
 	defer in.live.wakeClock()
 	now := in.live.now()
+	since := time.Duration(-1)
+	if in.hasData {
+		since = now - in.newestAt
+	}
+	in.arrivals.record(fragments, since)
 	in.newestAt, in.hasData = now, true
 	for i := range fragments {
 		f := &fragments[i]

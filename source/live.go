@@ -162,6 +162,8 @@ func (l *Live) open(ctx context.Context, inputs []Input, each,
 			isNamed: in.Options.Name != "",
 
 			stage: newStage(2*each+2*event.MaxNarrowFragment, window),
+
+			arrivals: newArrivals(),
 		})
 	}
 	return names, unordered, nil

@@ -3,6 +3,8 @@ package source
 import (
 	"time"
 
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
 	"ringlet/internal/plural"
 	"ringlet/source/live"
 )
@@ -28,6 +30,10 @@ type LiveStats struct {
 	// Disjoint says that this source and another one share no event number, and the ranges of both; "" while they share
 	// some, or while it is too early to tell.
 	Disjoint string `count:"-"`
+	// Sizes are those of the fragments that have come, in bytes, and Intervals the times from one to the next, in µs; of
+	// fragments that were read together their mean. They have one significant digit.
+	Sizes     *hdr.Histogram `count:"-"`
+	Intervals *hdr.Histogram `count:"-"`
 }
 
 // SourceStats returns the counters and the state of each source, in order of source id.
@@ -45,6 +51,8 @@ func (l *Live) SourceStats() []LiveStats {
 			Failed:    in.failed,
 			LastFault: in.lastFault,
 		}
+		copied := in.arrivals.clone()
+		out[i].Sizes, out[i].Intervals = copied.sizes, copied.intervals
 		if e, ok := in.feed.(live.Explainer); ok {
 			out[i].Refusal = e.Explain()
 		}

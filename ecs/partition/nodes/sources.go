@@ -5,10 +5,13 @@ import (
 	"strconv"
 	"time"
 
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
 	"ringlet/ecs/figures"
 	"ringlet/ecs/partition/fault"
 	"ringlet/node"
 	"ringlet/node/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/source"
 )
 
@@ -55,6 +58,36 @@ type SourceReport struct {
 	Frontend   string `json:"frontend,omitempty"`
 	WhyRefused string `json:"why_refused,omitempty"` // the latest reason, a sentence
 	WhyThrown  string `json:"why_thrown,omitempty"`
+
+	SizeBytes  *Distribution `json:"size_bytes,omitempty"`  // of the fragments that came
+	IntervalUs *Distribution `json:"interval_us,omitempty"` // from one fragment to the next; of those read together their mean
+}
+
+// Distribution of a quantity, to one significant digit.
+type Distribution struct {
+	Quantiles3
+	Bars []Bar `json:"bars"` // those that are not empty, in order
+}
+
+// Bar of a histogram.
+type Bar struct {
+	From  int64 `json:"from"` // the lowest value
+	To    int64 `json:"to"`   // the highest
+	Count int64 `json:"n"`
+}
+
+// distributionOf is the distribution of a histogram; nil if it is empty.
+func distributionOf(h *hdr.Histogram) *Distribution {
+	if h == nil || h.TotalCount() == 0 {
+		return nil
+	}
+	d := &Distribution{Quantiles3: quantiles(h)}
+	for _, b := range h.Distribution() {
+		if b.Count > 0 {
+			d.Bars = append(d.Bars, Bar{b.From, b.To, b.Count})
+		}
+	}
+	return d
 }
 
 // fillSources fills in the live sources, in the order of their ids.
@@ -63,10 +96,11 @@ func (r *reporter) fillSources(out *Report) {
 	if len(sources) == 0 {
 		return
 	}
-	ofRU := map[int]NodeCounters{}
+	ofRU, reports := map[int]NodeCounters{}, map[int]*nodev1.Report{}
 	for i, n := range r.nodes {
 		if n.firstEntry.GetReadout() && i < len(out.Counters) {
-			ofRU[int(n.firstEntry.GetRuIndex())] = out.Counters[i]
+			ru := int(n.firstEntry.GetRuIndex())
+			ofRU[ru], reports[ru] = out.Counters[i], n.latestReport()
 		}
 	}
 	for _, src := range sources {
@@ -75,6 +109,8 @@ func (r *reporter) fillSources(out *Report) {
 		readCounters(&s, readout.Counters, strconv.Itoa(id))
 		s.UnusedAtEnd = s.Fragments - min(s.Fragments, s.UsedInMEPs+s.Thrown)
 		r.fillReasons(&s)
+		s.SizeBytes = distributionOf(figures.Histogram(reports[src.RU], node.HistogramSourceSizes+strconv.Itoa(id)))
+		s.IntervalUs = distributionOf(figures.Histogram(reports[src.RU], node.HistogramSourceIntervals+strconv.Itoa(id)))
 		out.Sources = append(out.Sources, s)
 	}
 }
