@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"slices"
 	"time"
 
 	"ringlet/ecs/figures"
@@ -49,7 +50,7 @@ func (c *conductor) watchDrift(run *nodes.Run) {
 			v.release(m.size)
 			w.addSamples(m.samples)
 		}
-		run.NoteDrift(w.findings())
+		run.NoteDrift(w.findings(nodes.ListSourceNames(run)))
 	}
 }
 
@@ -57,7 +58,8 @@ func (c *conductor) watchDrift(run *nodes.Run) {
 type driftWatch struct {
 	run     uint32
 	monitor *drift.Monitor
-	sizes   []int32 // scratch, by source
+	names   []string // when the run began
+	sizes   []int32  // scratch, by source
 }
 
 // newDriftWatch makes the watch of a run; nil if the run has no two live sources.
@@ -70,7 +72,7 @@ func newDriftWatch(run *nodes.Run) *driftWatch {
 		return nil
 	}
 	names = names[:min(len(names), drift.MaxSources)]
-	return &driftWatch{run: run.Number(), monitor: drift.New(names), sizes: make([]int32, len(names))}
+	return &driftWatch{run: run.Number(), monitor: drift.New(names), names: names, sizes: make([]int32, len(names))}
 }
 
 // addSamples compares the events of a message.
@@ -91,6 +93,16 @@ func (w *driftWatch) addSamples(m *tapv1.Samples) {
 	}
 }
 
-func (w *driftWatch) findings() figures.Drift {
-	return figures.Drift{Findings: w.monitor.Findings(), Slips: w.monitor.Slips(), Compared: w.monitor.Compared()}
+// findings are what was found, with the names that sources have now, by id: front-ends may name them after the run
+// began.
+func (w *driftWatch) findings(names []string) figures.Drift {
+	found := w.monitor.Findings()
+	for i := range found {
+		for _, name := range []*string{&found[i].Source, &found[i].Reference} {
+			if id := slices.Index(w.names, *name); id >= 0 && id < len(names) {
+				*name = names[id]
+			}
+		}
+	}
+	return figures.Drift{Findings: found, Slips: w.monitor.Slips(), Compared: w.monitor.Compared()}
 }

@@ -11,7 +11,8 @@ import (
 
 // TestDriftWatch: the events of a sample come to the monitor, those of another run and missing fragments do not.
 func TestDriftWatch(t *testing.T) {
-	w := &driftWatch{run: 2, monitor: drift.New([]string{"trigger", "tof"}), sizes: make([]int32, 2)}
+	w := &driftWatch{run: 2, monitor: drift.New([]string{"trigger", "tof"}), names: []string{"trigger", "tof"},
+		sizes: make([]int32, 2)}
 	r, size := rand.New(rand.NewPCG(1, 2)), make([]uint32, 3000)
 	for i := range size {
 		size[i] = uint32(r.IntN(1000))
@@ -30,8 +31,9 @@ func TestDriftWatch(t *testing.T) {
 			{Run: 2, Event: e, Fragments: all},
 		}})
 	}
-	d := w.findings()
-	if len(d.Findings) != 1 || d.Slips != 1 || d.Findings[0].Behind != 1 || d.Compared != 2990/128*128 {
+	d := w.findings([]string{"trigger", "renamed"})
+	if len(d.Findings) != 1 || d.Findings[0].Source != "renamed" || d.Findings[0].Behind != 1 || d.Slips != 1 ||
+		d.Compared != 2990/128*128 {
 		t.Errorf("%+v", d)
 	}
 }

@@ -147,6 +147,19 @@ func (r *reporter) fillDrifts(out *Report) {
 	}
 }
 
+// ListSourceNames lists the names that the live sources of a run have now, by id.
+func ListSourceNames(r *Run) (names []string) {
+	for _, src := range LiveSources(r.cfg) {
+		for _, n := range r.nodes {
+			if n.firstEntry.GetReadout() && int(n.firstEntry.GetRuIndex()) == src.RU {
+				src.Name = cmp.Or(n.latestReport().GetSourceNames()[uint32(src.ID)], src.Name)
+			}
+		}
+		names = append(names, src.Name)
+	}
+	return names
+}
+
 // silentSources are the names of the live sources that have sent no fragment yet.
 func (r *Run) silentSources() (names []string) {
 	for _, src := range LiveSources(r.cfg) {
