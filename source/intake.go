@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"ringlet/event"
 	"ringlet/source/live"
 )
 
@@ -19,6 +18,8 @@ type intake struct {
 	index int // in the readout unit
 	name  string
 	feed  live.Feed
+	// maxFragment is the largest fragment in bytes, as the input declares it
+	maxFragment int
 
 	isNamed bool // by the input
 
@@ -251,9 +252,9 @@ func (in *intake) reserveStage(fragments []live.Fragment, refs *[maxFeedBatch]ui
 	for {
 		for n < len(fragments) {
 			size := len(fragments[n].Data)
-			if size > event.MaxNarrowFragment {
+			if size > in.maxFragment {
 				return n, fmt.Errorf("its feed gave a fragment of %d bytes, more than the %d that one can have", size,
-					event.MaxNarrowFragment)
+					in.maxFragment)
 			}
 			ref, _, ok := in.stage.reserve(size)
 			if !ok {
@@ -310,7 +311,7 @@ func (in *intake) offerFragments(fragments []live.Fragment, refs *[maxFeedBatch]
 		p := live.FragmentRef{
 			Event: f.Event,
 			Ref:   refs[i],
-			Size:  uint16(len(f.Data)),
+			Size:  uint32(len(f.Data)),
 			Type:  f.Type,
 		}
 		v, err := in.live.matcher.Offer(in.index, p, now)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"ringlet/event"
 	"ringlet/internal/registry"
 	"ringlet/source/ejfat"
 	"ringlet/source/frames"
@@ -50,6 +51,8 @@ type InputKind struct {
 	// Network: the source needs nothing of its host but a network address. Any other kind reaches files, sockets or
 	// programs of the host, which the node must allow.
 	Network bool
+	// Sized: the source may declare larger fragments than event.MaxNarrowFragment, by the option max.
+	Sized bool
 }
 
 // rows is the table of sources. The setting input chooses a row: an empty input is generated data, a name of this
@@ -78,18 +81,21 @@ var rows = []InputKind{
 		Check:   frames.CheckTCP,
 		Claim:   claimTCP,
 		Network: true,
+		Sized:   true,
 	},
 	{
 		Kind:  registry.Kind{Name: "unix", Help: "frames over a Unix-domain socket"},
 		Feed:  frames.OpenUnix,
 		Check: frames.CheckUnix,
 		Claim: claimPath,
+		Sized: true,
 	},
 	{
 		Kind:     registry.Kind{Name: "exec", Help: "frames that a program prints"},
 		Feed:     frames.OpenExec,
 		Check:    frames.CheckExec,
 		FreeText: true,
+		Sized:    true,
 	},
 	{
 		Kind:      registry.Kind{Name: "udp", Help: "EJFAT's segments over UDP"},
@@ -131,6 +137,8 @@ type Input struct {
 	Text    string // kind, address and options as they stand in the input
 	Name    string // in messages: that of the options, else the Text
 	Options Options
+	// MaxFragment is the size of the largest fragment in bytes, as the options declare it.
+	MaxFragment int
 }
 
 // ParseInputs returns the live sources that an input lists, in the order of their ids. A comma separates two sources
@@ -156,6 +164,7 @@ func ParseInputs(input string) ([]Input, error) {
 		if err := list[i].splitOptions(); err != nil {
 			return nil, &ConfigError{"input", err.Error()}
 		}
+		list[i].MaxFragment = cmp.Or(list[i].Options.MaxFragment, event.MaxNarrowFragment)
 		list[i].Name = cmp.Or(list[i].Options.Name, list[i].Text)
 	}
 	return list, checkNames(list)

@@ -18,11 +18,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"math/bits"
+	"slices"
 	"sync"
 	"time"
 
 	"ringlet/event"
+	"ringlet/event/placing"
 	"ringlet/source/live"
 )
 
@@ -52,6 +55,7 @@ type Live struct {
 	share
 	intakes          []*intake
 	maxFragmentBytes int // bytes of fragments in a block
+	maxBlock         int // bytes of a block
 	ctx              context.Context
 	cancel           context.CancelFunc
 	wg               sync.WaitGroup
@@ -101,7 +105,7 @@ func openLive(ctx context.Context, s Settings) (Source, error) {
 	if s.Live.Log == nil {
 		s.Live.Log = slog.New(slog.DiscardHandler)
 	}
-	each, err := sourceBytes(&s)
+	each, err := sourceBytes(&s, inputs)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +115,10 @@ func openLive(ctx context.Context, s Settings) (Source, error) {
 		start:     time.Now(),
 		clockWake: make(chan struct{}, 1),
 	}
-	l.maxFragmentBytes = each * l.sourceCount
+	l.maxBlock = blockBytes(&s, inputs, each)[s.RU]
+	for i := range l.sourceCount {
+		l.maxFragmentBytes += each[l.firstSource+i]
+	}
 	l.changed = sync.NewCond(&l.mu)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	window := 1 << bits.Len(uint(max(4*s.Packing, minWindow)-1))
@@ -134,9 +141,9 @@ func openLive(ctx context.Context, s Settings) (Source, error) {
 	return l, nil
 }
 
-// open opens the feed of each source of this unit, with room of each bytes for its fragments. It returns the names of
-// the sources, and which of them may have fragments out of order, for the matcher.
-func (l *Live) open(ctx context.Context, inputs []Input, each,
+// open opens the feed of each source of this unit, with room of each[id] bytes for its fragments. It returns the names
+// of the sources, and which of them may have fragments out of order, for the matcher.
+func (l *Live) open(ctx context.Context, inputs []Input, each []int,
 	window int) (names []string, unordered []bool, err error) {
 	for i := range l.sourceCount {
 		id := l.firstSource + i
@@ -148,6 +155,8 @@ func (l *Live) open(ctx context.Context, inputs []Input, each,
 			Run:       l.cfg.Live.Run,
 			AlignLog2: liveAlignLog2,
 			Log:       l.cfg.Live.Log,
+
+			MaxFragment: in.MaxFragment,
 		})
 		if err != nil {
 			return nil, nil, err
@@ -161,7 +170,9 @@ func (l *Live) open(ctx context.Context, inputs []Input, each,
 
 			isNamed: in.Options.Name != "",
 
-			stage: newStage(2*each+2*event.MaxNarrowFragment, window),
+			stage: newStage(stageBytes(&in, each[id]), window),
+
+			maxFragment: in.MaxFragment,
 
 			arrivals: newArrivals(),
 		})
@@ -172,47 +183,96 @@ func (l *Live) open(ctx context.Context, inputs []Input, each,
 // How large blocks of live data may become. The fragments' sizes are not known in advance: the scheduler cuts a MEP
 // that would have more bytes before it has packing events.
 const (
-	minWindow      = 4096                        // events that are matched at a time
-	minSourceBytes = event.MaxNarrowFragment + 1 // of a source: its largest fragment with its padding
+	minWindow = 4096 // events that are matched at a time
 	// of a source, unless slot-size says so: writes of that size reach the full rate
 	maxSourceBytes = 1 << 20
-	maxLiveBytes   = 64 << 20 // of all sources in a MEP, unless slot-size says so, while minSourceBytes allows it
+	maxLiveBytes   = 64 << 20 // of all sources in a MEP, unless slot-size says so, while what they declare allows it
 )
 
-// sourceBytes is how many bytes the fragments of each source may have in a block, padding included.
-func sourceBytes(s *Settings) (int, error) {
-	sources := s.Division.Sources()
-	each := max(minSourceBytes, min(maxSourceBytes, maxLiveBytes/sources))
-	if s.Live.SlotBytes > 0 {
-		each = (s.Live.SlotBytes-event.MEPHeaderSize(sources))/sources - event.MFPHeaderSize(s.Packing)
-		if each &^= wordBytes - 1; each < minSourceBytes {
-			return 0, &ConfigError{"slot-size", fmt.Sprintf("a slot of %d bytes has no room for a fragment of %d bytes of each "+
-				"of %d sources: make it %d at least", s.Live.SlotBytes, event.MaxNarrowFragment, sources,
-				event.MEPHeaderSize(sources)+sources*(minSourceBytes+event.MFPHeaderSize(s.Packing)))}
+// sourceBytes is how many bytes the fragments of each source may have in a block, padding included: room for the
+// largest fragment that each declares, and the same more for all.
+func sourceBytes(s *Settings, inputs []Input) ([]int, error) {
+	sources := len(inputs)
+	each := make([]int, sources)
+	least := event.MEPHeaderSize(sources)
+	for i := range inputs {
+		each[i] = inputs[i].paddedMax()
+		least += each[i] + inputs[i].headerBytes(s.Packing)
+	}
+	if s.Live.SlotBytes == 0 {
+		for i := range each {
+			each[i] = max(each[i], min(maxSourceBytes, maxLiveBytes/sources))
+		}
+	} else if s.Live.SlotBytes < least {
+		return nil, &ConfigError{"slot-size", fmt.Sprintf("a slot of %d bytes has no room for a fragment of each of %d "+
+			"sources, as large as they declare (%d bytes, where ?max= does not say it): make it %d at least", s.Live.SlotBytes,
+			sources, event.MaxNarrowFragment, least)}
+	} else {
+		for i := range each {
+			each[i] += (s.Live.SlotBytes - least) / sources &^ (wordBytes - 1)
+		}
+	}
+	for ru, block := range blockBytes(s, inputs, each) {
+		if block > maxPartBytes {
+			return nil, &ConfigError{"input", fmt.Sprintf("the part of readout unit %d may have %d bytes, and less than 4 GiB "+
+				"is possible: lower max of its sources or slot-size, or take more readout units", ru, block)}
 		}
 	}
 	return each, nil
 }
 
+// maxPartBytes is the largest part of a MEP: a window has less than 4 GiB, and parts are padded.
+const maxPartBytes = math.MaxUint32 - 1<<16
+
+// blockBytes is how many bytes a block of each readout unit may have.
+func blockBytes(s *Settings, inputs []Input, each []int) []int {
+	blocks := make([]int, s.Division.Units())
+	for ru := range blocks {
+		for i := range s.Division.SourceCount(ru) {
+			id := s.Division.FirstSource(ru) + i
+			blocks[ru] += each[id] + inputs[id].headerBytes(s.Packing)
+		}
+	}
+	return blocks
+}
+
+// stageBytes is the size of the stage of a source whose fragments have each bytes in a block: those of two blocks or,
+// where a fragment may be large, of one; and the waste at the end of the ring, with a fragment that comes meanwhile.
+func stageBytes(in *Input, each int) int {
+	if in.isWide() {
+		return each + 2*in.paddedMax()
+	}
+	return 2*each + 2*event.MaxNarrowFragment
+}
+
 func measureLive(s Settings) (RunNeeds, error) {
+	division, blocks, err := LiveBlocks(s)
+	needs := RunNeeds{Division: division}
+	for _, block := range blocks {
+		needs.MaxMEPBytes += block
+	}
+	return needs, err
+}
+
+// LiveBlocks returns which sources the readout units of a run with live sources have, and how many bytes a block of
+// each readout unit may have.
+func LiveBlocks(s Settings) (placing.Division, []int, error) {
 	inputs, err := ParseInputs(s.Input)
 	if err == nil {
 		s.Division, err = divide(len(inputs), s.RUs, s.Division, "the input")
 	}
 	if err != nil {
-		return RunNeeds{}, err
+		return placing.Division{}, nil, err
 	}
-	each, err := sourceBytes(&s)
+	each, err := sourceBytes(&s, inputs)
 	if err != nil {
-		return RunNeeds{}, err
+		return placing.Division{}, nil, err
 	}
-	return RunNeeds{s.Division, s.Division.Sources() * (each + event.MFPHeaderSize(s.Packing))}, nil
+	return s.Division, blockBytes(&s, inputs, each), nil
 }
 
 // MaxBlock is the size of the largest block, in bytes.
-func (l *Live) MaxBlock() int {
-	return l.maxFragmentBytes + l.sourceCount*event.MFPHeaderSize(l.cfg.Packing)
-}
+func (l *Live) MaxBlock() int { return l.maxBlock }
 
 // Stats returns the counters so far.
 func (l *Live) Stats() Stats { return l.counters.stats() }
@@ -360,13 +420,21 @@ func paddedBytes(size int) int { return (size + 1<<liveAlignLog2 - 1) &^ (1<<liv
 // writeMFP writes the MFP of a source to dst and returns its size in bytes.
 func (l *Live) writeMFP(dst []byte, in *intake, c live.Cut, pieces []live.FragmentRef) int {
 	n := len(pieces)
-	types, sizes := event.MFPTables(dst, n)
+	wide := slices.ContainsFunc(pieces, func(p live.FragmentRef) bool { return p.Size > event.MaxNarrowFragment })
+	at, tables, width := event.MFPHeaderSize(n), event.MFPTables, 2
+	if wide {
+		at, tables, width = event.WideMFPHeaderSize(n), event.WideMFPTables, 4
+	}
+	types, sizes := tables(dst, n)
 	clear(types[n:])
-	clear(sizes[2*n:])
-	at := event.MFPHeaderSize(n)
+	clear(sizes[width*n:])
 	for j, p := range pieces {
 		types[j] = byte(p.Type)
-		binary.LittleEndian.PutUint16(sizes[2*j:], p.Size)
+		if wide {
+			binary.LittleEndian.PutUint32(sizes[4*j:], p.Size)
+		} else {
+			binary.LittleEndian.PutUint16(sizes[2*j:], uint16(p.Size))
+		}
 		if p.Event != live.NoEvent {
 			end := at + copy(dst[at:], in.stage.bytes(p.Ref))
 			at += paddedBytes(int(p.Size))
@@ -379,6 +447,7 @@ func (l *Live) writeMFP(dst []byte, in *intake, c live.Cut, pieces []live.Fragme
 		FirstEvent:   c.First,
 		Source:       uint16(l.firstSource + in.index),
 		Align:        liveAlignLog2,
+		Wide:         wide,
 	})
 	return at
 }

@@ -105,6 +105,53 @@ func TestLiveIsFlushedInTime(t *testing.T) {
 	})
 }
 
+func TestLiveTakesLargeFragments(t *testing.T) {
+	a, b := livetest.New(), livetest.New()
+	byName := map[string]*livetest.Feed{"a": a, "b": b}
+	kind := livetest.NewRow(func(name string) *livetest.Feed { return byName[name] })
+	kind.Sized = true
+	defer source.AddKindForTest(kind)()
+	row, text := source.KindOf("fake:a?max=3MiB,fake:b")
+	src, err := row.Open(t.Context(), source.Settings{
+		GeneratorConfig: source.GeneratorConfig{Packing: 10},
+		RUs:             1,
+		Input:           text,
+		Live:            source.LiveSettings{FragmentTimeout: time.Minute, FlushAfter: time.Minute},
+	})
+	must.OK(t, err)
+	l := src.(*source.Live)
+	defer l.Close()
+	sizes := []int{3 << 20, 0, 70_000, 65_535, 3<<20 - 1}
+	for e, size := range sizes {
+		a.Send(0, size, uint64(e))
+		b.Send(1, 10, uint64(e))
+	}
+	l.BeginIntake(func(live.Reach) {})
+	l.AddCuts([]live.Cut{{First: 0, Events: 1}, {First: 1, Events: 2}, {First: 3, Events: 1}, {First: 4, Events: 1}}, true)
+	dst := make([]byte, l.MaxBlock())
+	for i, wide := range []bool{true, true, false, true} {
+		var block source.Block
+		must.OK(t, l.Next(t.Context(), dst, &block))
+		for source, info := range block.MFPs {
+			m, err := event.ParseMFP(dst[info.Offset : info.Offset+info.Size])
+			must.OK(t, err)
+			if m.IsWide() != (wide && source == 0) {
+				t.Errorf("MFP %d of source %d: wide %v", i, source, m.IsWide())
+			}
+			for k, data := range m.Fragments() {
+				e, size := m.FirstEvent()+uint64(k), 10
+				if source == 0 {
+					size = sizes[e]
+				}
+				if !bytes.Equal(data, livetest.Data(uint16(source), e, size)) {
+					t.Errorf("event %d of source %d has other bytes", e, source)
+				}
+			}
+		}
+		l.SetOutcomesBelow(uint64(i) + 1)
+	}
+}
+
 func TestLiveMarksWhatIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := livetest.New(), livetest.New()

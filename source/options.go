@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ringlet/event"
 	"ringlet/source/live"
 )
 
@@ -13,10 +14,12 @@ import (
 // ?name=tof, or ?name=tof&secret=FILE.
 type Options struct {
 	Name string // how people call the source; "": by its front-end's name for it, or by kind and address
+	// MaxFragment is the size of the largest fragment in bytes; 0: the source declares none.
+	MaxFragment int
 }
 
 // optionNames are the options that each kind takes.
-var optionNames = []string{"name"}
+var optionNames = []string{"name", "max"}
 
 // optionsAt is where the options of an address begin, at their question mark, or -1. A free text, such as a command,
 // has them in its last word, which begins with the question mark: exec:./readout ?name=tof.
@@ -53,6 +56,10 @@ func (in *Input) splitOptions() error {
 	if taken == 0 {
 		return nil
 	}
+	if in.Options.MaxFragment > event.MaxNarrowFragment && !in.Kind.Sized {
+		return fmt.Errorf("%s: fragments of %s: have at most %d bytes: lower max", in.Text, in.Kind.Name,
+			event.MaxNarrowFragment)
+	}
 	in.Address = in.Address[:at]
 	if len(rest) > 0 {
 		in.Address += "?" + strings.Join(rest, "&")
@@ -74,6 +81,13 @@ func (o *Options) set(name, value string) error {
 			return err
 		}
 		o.Name = value
+	case "max":
+		if o.MaxFragment != 0 {
+			return errors.New("it has max twice: leave one out")
+		}
+		var err error
+		o.MaxFragment, err = parseMax(value)
+		return err
 	}
 	return nil
 }

@@ -33,7 +33,8 @@ enum { RINGLET_ACCEPT = 1, RINGLET_REJECT = 2, RINGLET_FAIL = 4 }; /* FAIL: it c
 
 typedef struct {
     const unsigned char *data;
-    uint16_t source, size;
+    uint16_t source;
+    uint32_t size;
     uint8_t type, version; /* type 92: the source sent nothing in time */
 } ringlet_fragment;
 
@@ -47,7 +48,7 @@ typedef struct {
 typedef struct {
     const unsigned char *types, *sizes, *data;
     uint16_t source;
-    uint8_t align, version;
+    uint8_t align, version, width; /* width: bytes of a size */
 } ringlet_f__packet;
 
 typedef struct {
@@ -187,6 +188,11 @@ static inline uint16_t ringlet_f__u16(const unsigned char *b) {
     return v;
 }
 
+/* The size of fragment k in a table. */
+static inline uint64_t ringlet_f__size(const unsigned char *sizes, uint8_t width, uint64_t k) {
+    return width == 4 ? ringlet_f__u32(sizes + 4 * k) : ringlet_f__u16(sizes + 2 * k);
+}
+
 /* Views the MFPs of the MEP: docs/format/mep.md and mfp.md. */
 static inline int ringlet_f__parse(ringlet_filter *f) {
     const unsigned char *b = f->mep.data;
@@ -204,16 +210,21 @@ static inline int ringlet_f__parse(ringlet_filter *f) {
     f->sources = (int)m;
     for (uint64_t i = 0; i < m; i++) {
         uint64_t at = 4 * (uint64_t)ringlet_f__u32(b + table + 4 * i);
-        if (at + 20 > size || ringlet_f__u16(b + at) != 0x40CE || ringlet_f__u16(b + at + 2) != events || b[at + 18] > 16)
+        if (at + 20 > size || ringlet_f__u16(b + at + 2) != events || b[at + 18] > 16)
             return RINGLET_FILTER_BROKEN;
-        uint64_t sizes = at + 20 + ((events + 3) & ~UINT64_C(3)), data = sizes + ((2 * events + 3) & ~UINT64_C(3)), end = data;
+        uint16_t magic = ringlet_f__u16(b + at);
+        if (magic != 0x40CE && magic != 0x40CF)
+            return RINGLET_FILTER_BROKEN;
+        uint8_t width = magic == 0x40CF ? 4 : 2;
+        uint64_t sizes = at + 20 + ((events + 3) & ~UINT64_C(3));
+        uint64_t data = sizes + ((width * events + 3) & ~UINT64_C(3)), end = data;
         for (uint64_t k = 0; k < events && data <= size; k++) {
             uint64_t mask = (UINT64_C(1) << b[at + 18]) - 1;
-            end += (ringlet_f__u16(b + sizes + 2 * k) + mask) & ~mask;
+            end += (ringlet_f__size(b + sizes, width, k) + mask) & ~mask;
         }
         if (end > size)
             return RINGLET_FILTER_BROKEN;
-        ringlet_f__packet packet = {b + at + 20, b + sizes, b + data, ringlet_f__u16(b + at + 16), b[at + 18], b[at + 19]};
+        ringlet_f__packet packet = {b + at + 20, b + sizes, b + data, ringlet_f__u16(b + at + 16), b[at + 18], b[at + 19], width};
         f->packets[i] = packet;
     }
     return RINGLET_FILTER_OK;
@@ -253,7 +264,7 @@ static inline int ringlet_filter_next(ringlet_filter *f, ringlet_event *e) {
     }
     for (int i = 0; i < f->sources; i++) {
         ringlet_f__packet *p = &f->packets[i];
-        uint16_t size = ringlet_f__u16(p->sizes + 2 * f->place);
+        uint32_t size = (uint32_t)ringlet_f__size(p->sizes, p->width, f->place);
         uint32_t mask = (UINT32_C(1) << p->align) - 1;
         ringlet_fragment fragment = {p->data, p->source, size, p->types[f->place], p->version};
         f->fragments[i] = fragment;

@@ -123,7 +123,9 @@ static inline const char *ringlet_stream_error(const ringlet_stream *s) { return
 /* ---- internal ---- */
 
 enum { RINGLET_ST__APART, RINGLET_ST__CONNECTING, RINGLET_ST__GREETING, RINGLET_ST__OPEN };
-enum { RINGLET_ST__HEADER = 20, RINGLET_ST__MOST = 65535, RINGLET_ST__UNCHECKED = 1, RINGLET_ST__END = 2, RINGLET_ST__TYPED = 4 };
+enum { RINGLET_ST__HEADER = 20, RINGLET_ST__UNCHECKED = 1, RINGLET_ST__END = 2, RINGLET_ST__TYPED = 4 };
+/* Bytes of the largest fragment of an input that declares none, and of any. */
+enum { RINGLET_ST__NARROW = 65535, RINGLET_ST__MOST = 1 << 30 };
 
 static inline int64_t ringlet_st__now(void) {
     struct timespec t;
@@ -422,7 +424,9 @@ static inline void ringlet_st__accepted(ringlet_stream *s, uint64_t from, uint64
         s->end_taken = s->losts = 0;
     s->run = run;
     s->next = from;
-    s->largest = largest < RINGLET_ST__MOST ? largest : (uint32_t)RINGLET_ST__MOST;
+    if (largest > RINGLET_ST__MOST)
+        largest = RINGLET_ST__MOST;
+    s->largest = largest < s->set.keep - RINGLET_ST__HEADER ? largest : (uint32_t)(s->set.keep - RINGLET_ST__HEADER);
     s->state = RINGLET_ST__OPEN;
     s->pause = 20;
     s->connected++;
@@ -701,7 +705,7 @@ static inline int ringlet_stream_open(ringlet_stream *s, const char *address, co
                                       int timeout_ms) {
     int64_t until = timeout_ms < 0 ? 0 : ringlet_st__now() + timeout_ms;
     memset(s, 0, sizeof *s);
-    s->fd = -1, s->pause = 20, s->timeout_ms = -1, s->largest = RINGLET_ST__MOST;
+    s->fd = -1, s->pause = 20, s->timeout_ms = -1, s->largest = RINGLET_ST__NARROW;
     if (settings != NULL)
         s->set = *settings;
     const char *name = s->set.name == NULL ? "" : s->set.name;
@@ -713,9 +717,9 @@ static inline int ringlet_stream_open(ringlet_stream *s, const char *address, co
         return ringlet_st__fail(s, s->error = RINGLET_STREAM_SETTINGS, "the name of a front-end has %zu bytes: 64 are the most", n);
     if (s->set.keep == 0)
         s->set.keep = (size_t)64 << 20;
-    if (s->set.keep < RINGLET_ST__MOST + RINGLET_ST__HEADER)
+    if (s->set.keep < RINGLET_ST__NARROW + RINGLET_ST__HEADER)
         return ringlet_st__fail(s, s->error = RINGLET_STREAM_SETTINGS, "a stream cannot keep %zu bytes only: %d is one fragment",
-                                s->set.keep, RINGLET_ST__MOST + RINGLET_ST__HEADER);
+                                s->set.keep, RINGLET_ST__NARROW + RINGLET_ST__HEADER);
     if (s->set.type < 0 || s->set.type > 254 || (s->set.has_source && (s->set.source < 0 || s->set.source > 65534)))
         return ringlet_st__fail(s, s->error = RINGLET_STREAM_SETTINGS, "a type is 1 to 254, and a source 0 to 65534");
     if ((s->error = ringlet_st__secret(s, address)) != 0)
@@ -772,8 +776,9 @@ static inline int ringlet_stream_send_as(ringlet_stream *s, uint64_t event, cons
     if (s->mem == NULL || s->error != 0)
         return s->error != 0 ? s->error : (int)RINGLET_STREAM_CLOSED;
     if (size > s->largest)
-        return ringlet_st__fail(s, RINGLET_STREAM_TOO_LARGE, "the fragment of event %" PRIu64 " has %zu bytes: %" PRIu32
-                                " are the most", event, size, s->largest);
+        return ringlet_st__fail(s, RINGLET_STREAM_TOO_LARGE, "the fragment of event %" PRIu64 " has %zu bytes, and %" PRIu32
+                                " are the most: put ?max= behind the address of the input, and keep as much", event, size,
+                                s->largest);
     uint64_t least = s->last > s->next ? s->last : s->next;
     if (event == UINT64_MAX)
         return ringlet_st__fail(s, RINGLET_STREAM_ORDER, "an event's number is from 0 to 2^64-2");

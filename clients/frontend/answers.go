@@ -93,7 +93,7 @@ func (s *Stream) onAccepted(a answer) {
 	}
 	s.givenUp = nil // the readout unit sends the ranges of this run again
 	s.resumeEvent, s.runNumber, s.endConfirmed = a.a, a.b, false
-	s.maxFragmentSize = min(a.d, maxFragment)
+	s.maxFragmentSize = min(a.d, maxFragment, uint32(min(s.settings.Keep-frameHeader, maxFragment)))
 	s.attached, s.lastProgress = true, time.Now()
 	s.buffer.rewind(a.a)
 	signal(s.toSend)

@@ -18,7 +18,9 @@ const (
 	defaultKeep  = 64 << 20 // bytes; 50 ms at 10 Gbit/s
 	maxWriteSize = 1 << 18  // bytes of one write
 	frameHeader  = 20
-	maxFragment  = 1<<16 - 1
+	maxFragment  = 1 << 30 // bytes; the readout unit says how many it takes
+	// narrowFragment is the largest fragment, in bytes, of an input that declares none
+	narrowFragment = 1<<16 - 1
 
 	firstReconnectPause = 20 * time.Millisecond // before a stream connects again; it doubles
 	maxReconnectPause   = time.Second
@@ -124,14 +126,14 @@ func Dial(ctx context.Context, address string, settings StreamSettings) (*Stream
 	if settings.Keep == 0 {
 		settings.Keep = defaultKeep
 	}
-	if least := frameHeader + maxFragment; settings.Keep < least {
+	if least := frameHeader + narrowFragment; settings.Keep < least {
 		return nil, fmt.Errorf("a stream cannot keep %d bytes only: %d is one fragment", settings.Keep, least)
 	}
 	s := &Stream{
 		network:         network,
 		address:         at,
 		settings:        settings,
-		maxFragmentSize: maxFragment,
+		maxFragmentSize: narrowFragment,
 
 		aloneTimeout: closeAloneTimeout,
 		safeTimeout:  closeSafeTimeout,
@@ -177,15 +179,17 @@ func (s *Stream) Acked() uint64 {
 	return s.acked
 }
 
-// Send sends a fragment of at most 65,535 bytes, or keeps it until there is a connection. It copies the data. It waits
-// while fragments that are not safe fill the memory. Event numbers must grow, and begin at Next or above.
+// Send sends a fragment, or keeps it until there is a connection. It copies the data. A fragment has at most 65,535
+// bytes, or as many as ?max= behind the address of the input says, and no more than Keep has room for. Send waits while
+// fragments that are not safe fill the memory. Event numbers must grow, and begin at Next or above.
 func (s *Stream) Send(ctx context.Context, event uint64, data []byte) error {
 	s.mu.Lock()
 	last, next, largest := s.lastSentPlusOne, s.resumeEvent, s.maxFragmentSize
 	s.mu.Unlock()
 	switch {
 	case len(data) > int(largest):
-		return fmt.Errorf("the fragment of event %d has %d bytes, and %d are the most", event, len(data), largest)
+		return fmt.Errorf("the fragment of event %d has %d bytes, and %d are the most: put ?max= behind the address of the "+
+			"input, and keep as much", event, len(data), largest)
 	case event == math.MaxUint64:
 		return errors.New("the event number 2^64-1 is reserved: numbers are from 0 to 2^64-2")
 	case event < last:

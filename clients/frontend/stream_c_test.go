@@ -264,7 +264,7 @@ func TestStreamInCSaysWhatIsLost(t *testing.T) {
 		}, "what answers there is no readout unit of Ringlet"},
 		"larger than it takes": {"0", "60000", func(p *peer) {
 			p.answer(0, 0, 12, 0, 4, "")
-		}, "error -5: the fragment of event 0 has 8 bytes: 4 are the most"},
+		}, "error -5: the fragment of event 0 has 8 bytes, and 4 are the most"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, address := newPeer(t, "tcp")

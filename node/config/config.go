@@ -259,6 +259,7 @@ func (c *Config) Complete() error {
 	d.checkOperation()
 	d.checkDecisions()
 	d.checkSlot()
+	checkDeclared(&d)
 	d.checkFragments()
 	return d.err()
 }

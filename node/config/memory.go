@@ -6,7 +6,9 @@ import (
 	"strconv"
 	"strings"
 
+	"ringlet/event"
 	"ringlet/event/placing"
+	"ringlet/source"
 )
 
 // Memory is the memory of one node, in bytes.
@@ -63,7 +65,7 @@ const (
 )
 
 // MemoryNeeds is the memory of a node with that role. It needs a completed configuration. The sizes of recorded data
-// are not known here: for an input, slots count only if their size is given, and retention buffers do not count.
+// are not known here: for a file, slots count only if their size is given, and retention buffers do not count.
 func (c Config) MemoryNeeds(r Role) (Memory, error) {
 	peers := c.Nodes - 1
 	if r.RU == NoUnit {
@@ -77,6 +79,12 @@ func (c Config) MemoryNeeds(r Role) (Memory, error) {
 			return m, err
 		}
 		if err := c.FitSlot(); err != nil {
+			return m, err
+		}
+	}
+	if c.HasLiveSources() {
+		var err error
+		if blocks, err = c.liveBlocks(); err != nil {
 			return m, err
 		}
 	}
@@ -96,6 +104,23 @@ func (c Config) MemoryNeeds(r Role) (Memory, error) {
 		m.Retention = int64(size) * int64(n)
 	}
 	return m, nil
+}
+
+// liveBlocks has the largest block of each readout unit with live sources, in bytes, and sets the slot size that they
+// need, if none is given.
+func (c *Config) liveBlocks() ([]int, error) {
+	settings, err := c.SourceSettings(0)
+	if err != nil {
+		return nil, err
+	}
+	division, blocks, err := source.LiveBlocks(settings)
+	if err == nil && c.SlotSize == 0 {
+		c.SlotSize = Bytes(event.MEPHeaderSize(division.Sources()))
+		for _, block := range blocks {
+			c.SlotSize += Bytes(block)
+		}
+	}
+	return blocks, err
 }
 
 // RetentionBuffers returns the size and number of the retention buffers of a readout unit whose blocks have at most

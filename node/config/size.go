@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"ringlet/event"
+	"ringlet/internal/decimal"
 )
 
 // MEPSize bounds the size in bytes of one full MEP of generated data with fragments padded to 2^align: a MEP is outside
@@ -65,9 +66,9 @@ func padTo(n, to int64) int64 { return (n + to - 1) &^ (to - 1) }
 
 // approxBytes formats a size for people.
 func approxBytes(n int64) string {
-	for _, u := range byteUnits[:4] {
-		if n >= u.size {
-			return fmt.Sprintf("%.1f %s", float64(n)/float64(u.size), u.name)
+	for _, u := range decimal.SizeUnits[:4] {
+		if n >= u.Size {
+			return fmt.Sprintf("%.1f %s", float64(n)/float64(u.Size), u.Name)
 		}
 	}
 	return fmt.Sprintf("%d bytes", n)

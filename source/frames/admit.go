@@ -2,8 +2,8 @@ package frames
 
 import (
 	"fmt"
+	"math"
 
-	"ringlet/event"
 	"ringlet/source/live"
 )
 
@@ -81,9 +81,10 @@ func (s *runState) answerHello(h hello, set *live.FeedSettings, from uint64) ans
 	case h.Run != 0 && set.Run != 0 && h.Run != set.Run:
 		return refuse(codeBadRun, "the front-end takes run %d, and Ringlet run %d: let the front-end say 0 for any run",
 			h.Run, set.Run)
-	case h.MaxFragmentBytes > event.MaxNarrowFragment:
+	case uint64(h.MaxFragmentBytes) > uint64(set.MaxFragment):
 		return refuse(codeBadFormat, "the front-end says that its fragments have up to %d bytes, and input %s takes %d at "+
-			"most: let it split them over several sources", h.MaxFragmentBytes, set.Name, event.MaxNarrowFragment)
+			"most: put ?max=%d or more behind the address of the input", h.MaxFragmentBytes, set.Name, set.MaxFragment,
+			h.MaxFragmentBytes)
 	case s.attachedFrontend != "":
 		return refuse(codeBusy, "input %s has a front-end already, %s: it must go first, or send to another input",
 			set.Name, s.attachedFrontend)
@@ -92,8 +93,8 @@ func (s *runState) answerHello(h hello, set *live.FeedSettings, from uint64) ans
 		Code: codeAccepted,
 		A:    from,
 		B:    set.Run,
-		C:    storeSize,
-		D:    event.MaxNarrowFragment,
+		C:    uint32(min(storeBytes(set.MaxFragment), math.MaxUint32)),
+		D:    uint32(set.MaxFragment),
 	}
 }
 

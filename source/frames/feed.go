@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ringlet/event"
 	"ringlet/internal/connlimit"
 	"ringlet/source/live"
 )
@@ -53,10 +54,13 @@ func newFeed(ctx context.Context, set live.FeedSettings) *feed {
 	if set.Log == nil {
 		set.Log = slog.New(slog.DiscardHandler)
 	}
+	if set.MaxFragment == 0 {
+		set.MaxFragment = event.MaxNarrowFragment
+	}
 	set.Log = set.Log.With("input", set.Name, "source", set.SourceID)
 	f := &feed{
 		set:             set,
-		store:           newStore(storeSize, maxQueuedFragments),
+		store:           newStore(storeBytes(set.MaxFragment), maxQueuedFragments),
 		gate:            connlimit.Gate{MaxTotal: maxConns, MaxPerHost: maxPerHost},
 		eventLog:        connlimit.LogLimiter{Burst: connlimit.Burst},
 		programLog:      connlimit.LogLimiter{Burst: maxLogLines},

@@ -347,7 +347,7 @@ func (s *session) receive() error {
 		}
 		var space []byte
 		if short { // otherwise complete frames wait there, and no read may delay them
-			space = st.readSpace(frameBytesNeeded(st.unparsedBytes()))
+			space = st.readSpace(frameBytesNeeded(st.unparsedBytes(), s.feed.set.MaxFragment))
 		}
 		if len(space) == 0 {
 			if err := s.waitForSpace(); err != nil {
@@ -387,7 +387,7 @@ func (s *session) queueFrames() (short bool, err error) {
 	}
 	var fr frame
 	for free := st.freeEntries(); free > 0; {
-		if err = parseFrame(&fr, st.unparsedBytes(), known); err != nil {
+		if err = parseFrame(&fr, st.unparsedBytes(), known, s.feed.set.MaxFragment); err != nil {
 			break
 		}
 		var v frameVerdict

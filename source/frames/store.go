@@ -19,14 +19,18 @@ import (
 // the rest is free. Both sides allocate nothing.
 
 const (
-	// storeSize is how many bytes a feed receives before the consumer takes any: at 10 Gbit/s those of 13 ms, more than a
-	// readout unit waits for a retention buffer in a run that keeps up.
+	// storeSize is how many bytes a feed receives before the consumer takes any, unless fragments are large: at 10 Gbit/s
+	// those of 13 ms, more than a readout unit waits for a retention buffer in a run that keeps up.
 	storeSize = 16 << 20
 	// maxQueuedFragments is how many fragments the store holds: fragments of 256 bytes fill it.
 	maxQueuedFragments = 1 << 16
 	// maxReadBytes is how many bytes one read takes at most, so that the first of them are handed out soon.
 	maxReadBytes = 1 << 18
 )
+
+// storeBytes is the size of the store of a feed whose largest fragment has most bytes: storeSize or, for large
+// fragments, two frames with the rest of a read. The ring's end wastes at most one frame.
+func storeBytes(most int) int { return max(storeSize, 2*(most+frameSize+16)+maxReadBytes) }
 
 // queuedFragment is a fragment in the store.
 type queuedFragment struct {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"ringlet/event"
 	"ringlet/internal/crc32c"
 	"ringlet/internal/secret"
 	"ringlet/source/live"
@@ -283,17 +282,19 @@ func optionalBytes(flags uint8) int {
 	return n
 }
 
-// frameBytesNeeded returns the size in bytes of the frame that b begins with, as far as b tells it.
-func frameBytesNeeded(b []byte) int {
+// frameBytesNeeded returns the size in bytes of the frame that b begins with, as far as b tells it; most is the size of
+// the largest fragment.
+func frameBytesNeeded(b []byte, most int) int {
 	if len(b) < frameSize {
 		return frameSize
 	}
-	return frameSize + optionalBytes(b[12]) + int(min(binary.LittleEndian.Uint32(b[8:]), event.MaxNarrowFragment))
+	return frameSize + optionalBytes(b[12]) + int(min(uint64(binary.LittleEndian.Uint32(b[8:])), uint64(most)))
 }
 
 // parseFrame reads a frame from the beginning of b into f; errMoreBytesNeeded if it goes on after b. It refuses a
-// header that breaks the format before the data have come. known are the flags of the connection's version.
-func parseFrame(f *frame, b []byte, known uint8) error {
+// header that breaks the format before the data have come. known are the flags of the connection's version, and most is
+// the size of the largest fragment.
+func parseFrame(f *frame, b []byte, known uint8, most int) error {
 	if len(b) < frameSize {
 		return errMoreBytesNeeded
 	}
@@ -304,8 +305,9 @@ func parseFrame(f *frame, b []byte, known uint8) error {
 		return formatErrorf("a frame has the mark %#04x and not %#04x", mark, frameMark)
 	case f.Flags&^known != 0:
 		return formatErrorf("the frame of event %d has unknown flags, %#02x", f.Event, f.Flags)
-	case size > event.MaxNarrowFragment:
-		return formatErrorf("the fragment of event %d has %d bytes, %d are the most", f.Event, size, event.MaxNarrowFragment)
+	case uint64(size) > uint64(most):
+		return formatErrorf("the fragment of event %d has %d bytes, %d are the most: put ?max=%d or more behind the address "+
+			"of the input", f.Event, size, most, size)
 	case f.Event == noEvent:
 		return formatErrorf("%d is no event number", f.Event)
 	case f.Flags&flagEnd != 0 && size != 0:

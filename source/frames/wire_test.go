@@ -131,7 +131,7 @@ func TestStreamGolden(t *testing.T) {
 		made := appendHello(nil, h)
 		for _, want := range c.frames {
 			var got frame
-			if err := parseFrame(&got, b[n:], c.known); err != nil {
+			if err := parseFrame(&got, b[n:], c.known, event.MaxNarrowFragment); err != nil {
 				t.Fatalf("%s, event %d: %v", name, want.Event, err)
 			}
 			if diff := cmp.Diff(want, got, cmp.AllowUnexported(frame{})); diff != "" {
@@ -191,13 +191,14 @@ func TestAnswersGolden(t *testing.T) {
 // TestBrokenFrames: each way to break a frame has its sentence, and is found as early as it can be.
 func TestBrokenFrames(t *testing.T) {
 	stamped := appendFrame(nil, goldenFrames2[2])
-	if err := parseFrame(new(frame), stamped, flagsVersion1); err == nil ||
+	if err := parseFrame(new(frame), stamped, flagsVersion1, event.MaxNarrowFragment); err == nil ||
 		!strings.Contains(err.Error(), "unknown flags") {
 		t.Errorf("a time stamp on a connection of the first version: %v", err)
 	}
 	for n := range stamped {
-		if err := parseFrame(new(frame), stamped[:n], flagsKnown); !errors.Is(err, errMoreBytesNeeded) ||
-			frameBytesNeeded(stamped[:n]) <= n {
+		err := parseFrame(new(frame), stamped[:n], flagsKnown, event.MaxNarrowFragment)
+		if !errors.Is(err, errMoreBytesNeeded) ||
+			frameBytesNeeded(stamped[:n], event.MaxNarrowFragment) <= n {
 			t.Errorf("%d of %d bytes: %v", n, len(stamped), err)
 		}
 	}
@@ -224,7 +225,7 @@ func TestBrokenFrames(t *testing.T) {
 			b = b[:frameSize]
 		}
 		var f frame
-		err := parseFrame(&f, b, flagsKnown)
+		err := parseFrame(&f, b, flagsKnown, event.MaxNarrowFragment)
 		var broken *formatError
 		if !errors.As(err, &broken) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
@@ -232,7 +233,7 @@ func TestBrokenFrames(t *testing.T) {
 	}
 	for n := range good {
 		var f frame
-		if err := parseFrame(&f, good[:n], flagsKnown); !errors.Is(err, errMoreBytesNeeded) {
+		if err := parseFrame(&f, good[:n], flagsKnown, event.MaxNarrowFragment); !errors.Is(err, errMoreBytesNeeded) {
 			t.Errorf("%d of %d bytes: %v", n, len(good), err)
 		}
 	}
@@ -325,8 +326,8 @@ func FuzzFrame(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var fr frame
-		err := parseFrame(&fr, b, flagsKnown)
-		if n := frameBytesNeeded(b); n < frameSize || n > frameSize+16+event.MaxNarrowFragment ||
+		err := parseFrame(&fr, b, flagsKnown, event.MaxNarrowFragment)
+		if n := frameBytesNeeded(b, event.MaxNarrowFragment); n < frameSize || n > frameSize+16+event.MaxNarrowFragment ||
 			errors.Is(err, errMoreBytesNeeded) &&
 				n <= len(b) {
 			t.Errorf("%d bytes are needed for %x", n, b)

@@ -10,7 +10,7 @@ import (
 type Fragment struct {
 	Event uint64         // number of the event, from 0, counted by the front-end
 	Type  event.BankType // as in an MFP; what the front-end says in its hello, 51 (TestDet) if it says nothing
-	Data  []byte         // at most event.MaxNarrowFragment bytes, in the feed's memory: valid until ReleaseFragments
+	Data  []byte         // at most FeedSettings.MaxFragment bytes, in the feed's memory: valid until ReleaseFragments
 }
 
 // Feed receives the fragments of one source.

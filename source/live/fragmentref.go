@@ -17,7 +17,7 @@ const Never = time.Duration(math.MaxInt64)
 type FragmentRef struct {
 	Event uint64
 	Ref   uint64 // by which the caller finds the bytes
-	Size  uint16 // bytes
+	Size  uint32 // bytes
 	Type  event.BankType
 }
 

@@ -10,4 +10,7 @@ type FeedSettings struct {
 	Run       uint64       // number of the run
 	AlignLog2 uint8        // log2 of the alignment of a fragment's data in an MFP, in bytes
 	Log       *slog.Logger // for events of the front-end: attached, gone, refused
+	// MaxFragment is the largest fragment that the feed may give, in bytes; 0: event.MaxNarrowFragment. A feed of a kind
+	// that is not Sized gives none larger than that.
+	MaxFragment int
 }

@@ -32,9 +32,9 @@ func newWindow(events int, alignLog2 uint8) window {
 func (w *window) isBeyond(e uint64) bool { return e >= w.low && e-w.low > w.mask }
 
 // padded returns how many bytes the data of a fragment take in an MFP.
-func (w *window) padded(size uint16) uint32 {
+func (w *window) padded(size uint32) uint32 {
 	unit := uint32(1)<<w.alignLog2 - 1
-	return (uint32(size) + unit) &^ unit
+	return (size + unit) &^ unit
 }
 
 // put counts a fragment that enters its place.

@@ -238,10 +238,11 @@ def _packets(mep):
     found = []
     for offset in offsets:
         at = 4 * offset
-        _, n, size, _, source, align, version = _MFP.unpack_from(mep, at)
+        magic, n, size, _, source, align, version = _MFP.unpack_from(mep, at)
+        width = 4 if magic == 0x40CF else 2
         sizes_at = at + 20 + (n + 3 & ~3)
-        sizes = struct.unpack_from("<%dH" % n, mep, sizes_at)
-        start, starts, pad = sizes_at - at + (2 * n + 3 & ~3), [], (1 << align) - 1
+        sizes = struct.unpack_from("<%d%s" % (n, "I" if width == 4 else "H"), mep, sizes_at)
+        start, starts, pad = sizes_at - at + (width * n + 3 & ~3), [], (1 << align) - 1
         for one in sizes:
             starts.append(start)
             start += one + pad & ~pad

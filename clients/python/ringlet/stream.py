@@ -32,7 +32,7 @@ _ACCEPTED, _OUTCOME, _GIVEN_UP, _END_TAKEN, _PROVE = 0, 1, 7, 8, 10
 _FRAME = struct.Struct("<QIBBHI")
 _MARK = 0x5246
 _UNCHECKED, _END, _TYPED = 1, 2, 4
-_MOST = 65535  # bytes of a fragment
+_MOST = 1 << 30  # bytes of a fragment; the readout unit says how many it takes
 _BATCH = 1 << 18  # bytes that are sent at once
 _SENTENCE = 512  # bytes of the longest sentence of an answer
 _NONCE = 24  # bytes of a front-end's
@@ -103,7 +103,7 @@ class Stream:
         self._first = None  # first event that was sent
         self._last = 0  # one above the last event that was sent
         self._behind = 0  # one above the last event that is kept, or the end
-        self._largest = _MOST
+        self._largest = 65535
         self._idle = False  # the sender waits
         self._closed = False
         self._leaving = False  # the sender ends when all is sent
@@ -136,6 +136,11 @@ class Stream:
                               stacklevel=2)
 
     @property
+    def largest(self):
+        """Bytes of the largest fragment that Ringlet takes."""
+        return self._largest
+
+    @property
     def given_up(self):
         """The fragments of this stream that Ringlet has given up so far: a list like GivenUp.ranges."""
         with self._lock:
@@ -143,14 +148,16 @@ class Stream:
                     if self._first is not None and r[0] < self._last and r[1] > self._first]
 
     def send(self, event, data, type=None, timeout=None):
-        """Send the fragment of an event, at most 65,535 bytes, or keep it until there is a connection.
+        """Send the fragment of an event, or keep it until there is a connection. It has at most largest bytes: 65,535, or as
+        many as ?max= behind the address of the input says.
 
         Event numbers must grow, and begin at next or above. send waits while fragments that are not safe fill the memory;
         after timeout seconds it raises TimeoutError. Any other error says that the stream cannot go on.
         """
         n = len(data)
         if n > self._largest:
-            raise ValueError("the fragment of event %d has %d bytes: %d are the most" % (event, n, self._largest))
+            raise ValueError("the fragment of event %d has %d bytes, and %d are the most: put ?max=%d or more behind the "
+                             "address of the input" % (event, n, self._largest, n))
         if not 0 <= event < (1 << 64) - 1:
             raise ValueError("an event's number is from 0 to 2^64-2")
         if event < self._last:

@@ -112,7 +112,7 @@ const maxDefaultSlot = 256 << 20
 
 // fitSlots sets the slot size for MEPs of up to need bytes, or says why the one that is set does not fit.
 func fitSlots(c *config.Completed, need int) error {
-	if c.SlotSize == 0 && need > maxDefaultSlot {
+	if c.SlotSize == 0 && need > maxDefaultSlot && !c.HasLiveSources() { // what live sources declare is meant
 		return fmt.Errorf("with packing %d the largest MEP of %s needs %d bytes: lower packing to %d or less, or set "+
 			"slot-size if that is meant",
 			c.Packing, c.Input, need, max(1, int(int64(c.Packing)*maxDefaultSlot/int64(need))))

@@ -11,7 +11,7 @@ int main(int argc, char **argv) {
         for (int i = 0; i < event.sources; i++) {
             const ringlet_fragment *f = ringlet_event_fragment(&event, event.fragments[i].source);
             sum += f->source;
-            for (int k = 0; k < f->size; k++)
+            for (uint32_t k = 0; k < f->size; k++)
                 sum += f->data[k];
         }
         error = ringlet_filter_answer(&filter, event.number % 3 ? RINGLET_REJECT : RINGLET_ACCEPT, (uint16_t)sum);

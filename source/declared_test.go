@@ -1,0 +1,62 @@
+package source
+
+import (
+	"strings"
+	"testing"
+
+	"ringlet/event"
+	"ringlet/event/placing"
+)
+
+func TestInputsDeclareTheirLargestFragment(t *testing.T) {
+	for input, want := range map[string]struct {
+		address string
+		most    int
+	}{
+		"tcp:h:1":                     {"h:1", 65535},
+		"tcp:h:1?max=8MiB":            {"h:1", 8 << 20},
+		"tcp:h:1?secret=/s&max=1GiB":  {"h:1?secret=/s", 1 << 30},
+		"tcp:h:1?max=70000&secret=/s": {"h:1?secret=/s", 70000},
+		"unix:/a?b":                   {"/a?b", 65535},
+		"unix:/a?max=1kB":             {"/a", 1000},
+		"exec:x ?max=8MiB&name=y":     {"x", 8 << 20},
+		"shm:x?max=65535":             {"x", 65535},
+	} {
+		list, err := ParseInputs(input)
+		if err != nil || list[0].Address != want.address || list[0].MaxFragment != want.most || list[0].Text != input {
+			t.Errorf("%s: %+v, %v", input, list, err)
+		}
+	}
+	for _, input := range []string{"tcp:h:1?max=0", "tcp:h:1?max=1025MiB", "tcp:h:1?max=", "tcp:h:1?max=-1",
+		"unix:/a?max=x",
+		"shm:x?max=65536", "tcp:h:1?max=1&max=2"} {
+		if wrong := CheckInput(input); len(wrong) != 1 || !strings.Contains(wrong[0].Error(), input) {
+			t.Errorf("%s: %v", input, wrong)
+		}
+	}
+}
+
+// TestBlocksHaveSpaceForWhatIsDeclared: with and without a slot size, and no block is larger than a window.
+func TestBlocksHaveSpaceForWhatIsDeclared(t *testing.T) {
+	s := Settings{Input: "tcp:h:1?max=8MiB,tcp:h:2", RUs: 2}
+	s.Packing = 100
+	_, blocks, err := LiveBlocks(s)
+	if err != nil || blocks[0] != 8<<20+event.WideMFPHeaderSize(100) ||
+		blocks[1] != maxSourceBytes+event.MFPHeaderSize(100) {
+		t.Fatal(blocks, err)
+	}
+	least := event.MEPHeaderSize(2) + 8<<20 + event.WideMFPHeaderSize(100) + 65536 + event.MFPHeaderSize(100)
+	s.Live.SlotBytes = least
+	if _, blocks, err = LiveBlocks(s); err != nil || blocks[0]+blocks[1]+event.MEPHeaderSize(2) != least {
+		t.Fatal(blocks, err)
+	}
+	s.Live.SlotBytes = least - 1
+	if _, _, err = LiveBlocks(s); err == nil || !strings.Contains(err.Error(), "slot-size") {
+		t.Fatal(err)
+	}
+	s = Settings{Input: strings.Repeat(",tcp:h:1?max=1GiB", 4)[1:], RUs: 1}
+	s.Packing, s.Division = 100, placing.NewDivision(4)
+	if _, _, err = LiveBlocks(s); err == nil || !strings.Contains(err.Error(), "4 GiB") {
+		t.Fatal(err)
+	}
+}
