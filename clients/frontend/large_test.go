@@ -43,7 +43,8 @@ func TestLargeFragments(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "feed")
-			f, err := frames.OpenUnix(t.Context(), live.FeedSettings{Address: path, Name: "unix:" + path, MaxFragment: 3_000_000})
+			set := live.FeedSettings{Address: path, Name: "unix:" + path, MaxFragment: 3_000_000}
+			f, err := frames.OpenUnix(t.Context(), set)
 			must.OK(t, err)
 			defer f.Close()
 			built := make(chan error, 1)
