@@ -16,7 +16,7 @@ import (
 
 // Bounds of what the comparison of live sources costs.
 const (
-	// driftFragments is how many fragments a second are compared at most: 2 % of a processor.
+	// driftFragments is how many fragments a second are compared at most.
 	driftFragments = 20_000
 	// driftBlock is how many consecutive events are looked at together, so that slips by several events can be seen.
 	driftBlock = 8 * drift.BlockEvents

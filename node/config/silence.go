@@ -25,8 +25,8 @@ type Timeouts struct {
 	// Resume is how long the stream of a unit may be broken: shorter than the barrier, at which readout units wait for one
 	// whose tokens are late.
 	Resume time.Duration
-	// Confirm is how long a unit that ends waits for acknowledgements, and a command is repeated at least: by then a stream
-	// that has just broken is resumed, or never will be.
+	// Confirm is how long a unit that ends waits for acknowledgements, and a command is repeated at least: by then a
+	// stream that has just broken is resumed, or never will be.
 	Confirm time.Duration
 	// Recall is how long the successor of a scheduler waits for each unit. A unit that is there needs up to a second on a
 	// busy machine, so it is never short.

@@ -102,7 +102,8 @@ func (c *cluster) newProcess() *clusterNode {
 	effective, err := c.cfg.withDefaults()
 	must(c.t, err)
 	p := &clusterNode{alive: true, lacksBelow: make([]uint64, n), withdrawnBefore: make([]uint64, n),
-		slots: make([]clusterSlot, c.cfg.Slots), outcomes: NewOutcomeLog(effective.Window, c.cfg.Slots), cutOf: map[uint64]Cut{}}
+		slots: make([]clusterSlot, c.cfg.Slots), outcomes: NewOutcomeLog(effective.Window, c.cfg.Slots),
+		cutOf: map[uint64]Cut{}}
 	c.streams++
 	p.session = c.streams
 	for i := range p.slots {
