@@ -20,7 +20,6 @@ func TestInputsDeclareTheirLargestFragment(t *testing.T) {
 		"unix:/a?b":                   {"/a?b", 65535},
 		"unix:/a?max=1kB":             {"/a", 1000},
 		"exec:x ?max=8MiB&name=y":     {"x", 8 << 20},
-		"shm:x?max=65535":             {"x", 65535},
 	} {
 		list, err := ParseInputs(input)
 		if err != nil || list[0].Address != want.address || list[0].MaxFragment != want.most || list[0].Text != input {
@@ -29,7 +28,7 @@ func TestInputsDeclareTheirLargestFragment(t *testing.T) {
 	}
 	for _, input := range []string{"tcp:h:1?max=0", "tcp:h:1?max=1025MiB", "tcp:h:1?max=", "tcp:h:1?max=-1",
 		"unix:/a?max=x",
-		"shm:x?max=65536", "tcp:h:1?max=1&max=2"} {
+		"shm:x?max=65535", "udp:h:1/2?max=1000", "tcp:h:1?max=1&max=2"} {
 		if wrong := CheckInput(input); len(wrong) != 1 || !strings.Contains(wrong[0].Error(), input) {
 			t.Errorf("%s: %v", input, wrong)
 		}
@@ -40,23 +39,31 @@ func TestInputsDeclareTheirLargestFragment(t *testing.T) {
 func TestBlocksHaveSpaceForWhatIsDeclared(t *testing.T) {
 	s := Settings{Input: "tcp:h:1?max=8MiB,tcp:h:2", RUs: 2}
 	s.Packing = 100
-	_, blocks, err := LiveBlocks(s)
+	_, blocks, waiting, err := LiveBlocks(s)
 	if err != nil || blocks[0] != 8<<20+event.WideMFPHeaderSize(100) ||
 		blocks[1] != maxSourceBytes+event.MFPHeaderSize(100) {
 		t.Fatal(blocks, err)
 	}
+	if waiting[0] < 5*8<<20 || waiting[0] > 6*8<<20 || waiting[1] > 8<<20 {
+		t.Errorf("%d bytes wait for blocks", waiting)
+	}
 	least := event.MEPHeaderSize(2) + 8<<20 + event.WideMFPHeaderSize(100) + 65536 + event.MFPHeaderSize(100)
 	s.Live.SlotBytes = least
-	if _, blocks, err = LiveBlocks(s); err != nil || blocks[0]+blocks[1]+event.MEPHeaderSize(2) != least {
+	if _, blocks, _, err = LiveBlocks(s); err != nil || blocks[0]+blocks[1]+event.MEPHeaderSize(2) != least {
 		t.Fatal(blocks, err)
 	}
 	s.Live.SlotBytes = least - 1
-	if _, _, err = LiveBlocks(s); err == nil || !strings.Contains(err.Error(), "slot-size") {
+	if _, _, _, err = LiveBlocks(s); err == nil || !strings.Contains(err.Error(), "slot-size") {
 		t.Fatal(err)
 	}
 	s = Settings{Input: strings.Repeat(",tcp:h:1?max=1GiB", 4)[1:], RUs: 1}
 	s.Packing, s.Division = 100, placing.NewDivision(4)
-	if _, _, err = LiveBlocks(s); err == nil || !strings.Contains(err.Error(), "4 GiB") {
+	if _, _, _, err = LiveBlocks(s); err == nil || !strings.Contains(err.Error(), "4 GiB") {
+		t.Fatal(err)
+	}
+	s = Settings{Input: strings.Repeat(",tcp:h:1?max=1GiB", 2)[1:], RUs: 2}
+	s.Packing, s.Division = 100, placing.NewDivision(1, 1)
+	if _, _, _, err = LiveBlocks(s); err == nil || !strings.Contains(err.Error(), "2 GiB") {
 		t.Fatal(err)
 	}
 }

@@ -56,8 +56,8 @@ func (in *Input) splitOptions() error {
 	if taken == 0 {
 		return nil
 	}
-	if in.Options.MaxFragment > event.MaxNarrowFragment && !in.Kind.Sized {
-		return fmt.Errorf("%s: fragments of %s: have at most %d bytes: lower max", in.Text, in.Kind.Name,
+	if in.Options.MaxFragment != 0 && !in.Kind.Sized {
+		return fmt.Errorf("%s: fragments of %s: have at most %d bytes: leave max out", in.Text, in.Kind.Name,
 			event.MaxNarrowFragment)
 	}
 	in.Address = in.Address[:at]

@@ -120,6 +120,10 @@ func (t *Tap) enqueue(v *Viewer, i int) {
 		t.countDropped(v)
 		return
 	}
+	if v.selection.NeedsData() && t.packet.EventSize(i) > maxQueuedBytes {
+		t.countDropped(v)
+		return
+	}
 	e := v.selection.TrimEvent(t.copyEvent(i, v.selection.NeedsData()))
 	size := eventBytes(&e)
 	if v.bytes.Add(size) > maxQueuedBytes && size < v.bytes.Load() {

@@ -426,7 +426,10 @@ static inline void ringlet_st__accepted(ringlet_stream *s, uint64_t from, uint64
     s->next = from;
     if (largest > RINGLET_ST__MOST)
         largest = RINGLET_ST__MOST;
-    s->largest = largest < s->set.keep - RINGLET_ST__HEADER ? largest : (uint32_t)(s->set.keep - RINGLET_ST__HEADER);
+    /* The readout unit may wait with a fragment for the two behind it, to see whether its number is right. */
+    size_t kept = s->set.keep / 3 < RINGLET_ST__NARROW + RINGLET_ST__HEADER ? RINGLET_ST__NARROW
+                                                                            : s->set.keep / 3 - RINGLET_ST__HEADER;
+    s->largest = largest < kept ? largest : (uint32_t)kept;
     s->state = RINGLET_ST__OPEN;
     s->pause = 20;
     s->connected++;
@@ -777,7 +780,7 @@ static inline int ringlet_stream_send_as(ringlet_stream *s, uint64_t event, cons
         return s->error != 0 ? s->error : (int)RINGLET_STREAM_CLOSED;
     if (size > s->largest)
         return ringlet_st__fail(s, RINGLET_STREAM_TOO_LARGE, "the fragment of event %" PRIu64 " has %zu bytes, and %" PRIu32
-                                " are the most: put ?max= behind the address of the input, and keep as much", event, size,
+                                " are the most: put ?max= behind the address of the input, and keep three times as much", event, size,
                                 s->largest);
     uint64_t least = s->last > s->next ? s->last : s->next;
     if (event == UINT64_MAX)

@@ -93,7 +93,9 @@ func (s *Stream) onAccepted(a answer) {
 	}
 	s.givenUp = nil // the readout unit sends the ranges of this run again
 	s.resumeEvent, s.runNumber, s.endConfirmed = a.a, a.b, false
-	s.maxFragmentSize = min(a.d, maxFragment, uint32(min(s.settings.Keep-frameHeader, maxFragment)))
+	// The readout unit may wait with a fragment for the two behind it, to see whether its number is right.
+	kept := max(narrowFragment, s.settings.Keep/3-frameHeader)
+	s.maxFragmentSize = min(a.d, uint32(min(kept, maxFragment)))
 	s.attached, s.lastProgress = true, time.Now()
 	s.buffer.rewind(a.a)
 	signal(s.toSend)

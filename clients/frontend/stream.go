@@ -189,7 +189,7 @@ func (s *Stream) Send(ctx context.Context, event uint64, data []byte) error {
 	switch {
 	case len(data) > int(largest):
 		return fmt.Errorf("the fragment of event %d has %d bytes, and %d are the most: put ?max= behind the address of the "+
-			"input, and keep as much", event, len(data), largest)
+			"input, and keep three times as much", event, len(data), largest)
 	case event == math.MaxUint64:
 		return errors.New("the event number 2^64-1 is reserved: numbers are from 0 to 2^64-2")
 	case event < last:

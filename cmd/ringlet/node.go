@@ -79,7 +79,8 @@ func (c *nodeCmd) checkPorts() error {
 				math.MaxUint16)
 		}
 		between := max(p.first-c.GossipPort, c.GossipPort-p.first)
-		if p.first > 0 && c.GossipPort > 0 && p.flag != "--gossip-port" && between < c.Units {
+		apart := p.flag == "--gossip-port" || p.flag == "--data-port" && c.DataHost != "" && c.DataHost != c.Host
+		if p.first > 0 && c.GossipPort > 0 && !apart && between < c.Units {
 			return fmt.Errorf("%s: each of the %d nodes has its own port, and so the ports from %d on meet those of "+
 				"--gossip-port from %d on: give ports that are %d apart", p.flag, c.Units, p.first, c.GossipPort, c.Units)
 		}

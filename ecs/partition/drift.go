@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"slices"
 	"time"
 
 	"ringlet/ecs/figures"
@@ -58,8 +57,7 @@ func (c *conductor) watchDrift(run *nodes.Run) {
 type driftWatch struct {
 	run     uint32
 	monitor *drift.Monitor
-	names   []string // when the run began
-	sizes   []int32  // scratch, by source
+	sizes   []int32 // scratch, by source
 }
 
 // newDriftWatch makes the watch of a run; nil if the run has no two live sources.
@@ -72,7 +70,7 @@ func newDriftWatch(run *nodes.Run) *driftWatch {
 		return nil
 	}
 	names = names[:min(len(names), drift.MaxSources)]
-	return &driftWatch{run: run.Number(), monitor: drift.New(names), names: names, sizes: make([]int32, len(names))}
+	return &driftWatch{run: run.Number(), monitor: drift.New(names), sizes: make([]int32, len(names))}
 }
 
 // addSamples compares the events of a message.
@@ -98,10 +96,9 @@ func (w *driftWatch) addSamples(m *tapv1.Samples) {
 func (w *driftWatch) findings(names []string) figures.Drift {
 	found := w.monitor.Findings()
 	for i := range found {
-		for _, name := range []*string{&found[i].Source, &found[i].Reference} {
-			if id := slices.Index(w.names, *name); id >= 0 && id < len(names) {
-				*name = names[id]
-			}
+		f := &found[i]
+		if f.SourceID < len(names) && f.ReferenceID < len(names) {
+			f.Source, f.Reference = names[f.SourceID], names[f.ReferenceID]
 		}
 	}
 	return figures.Drift{Findings: found, Slips: w.monitor.Slips(), Compared: w.monitor.Compared()}

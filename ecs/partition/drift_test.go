@@ -11,8 +11,7 @@ import (
 
 // TestDriftWatch: the events of a sample come to the monitor, those of another run and missing fragments do not.
 func TestDriftWatch(t *testing.T) {
-	w := &driftWatch{run: 2, monitor: drift.New([]string{"trigger", "tof"}), names: []string{"trigger", "tof"},
-		sizes: make([]int32, 2)}
+	w := &driftWatch{run: 2, monitor: drift.New([]string{"trigger", "tof"}), sizes: make([]int32, 2)}
 	r, size := rand.New(rand.NewPCG(1, 2)), make([]uint32, 3000)
 	for i := range size {
 		size[i] = uint32(r.IntN(1000))

@@ -161,7 +161,8 @@ func TestReturn(t *testing.T) {
 func TestApartFromTheBeginning(t *testing.T) {
 	d, m := newDetector(0.9), drift.New(names)
 	follow(m, d, 0, 1500, 3, func(s, e int) int { return e + s/2 })
-	if f := m.Findings(); len(f) != 1 || f[0].String() != "camera is one event behind trigger since the beginning" {
+	want := "camera is one event behind trigger since they were first compared"
+	if f := m.Findings(); len(f) != 1 || f[0].String() != want {
 		t.Fatalf("%v", f)
 	}
 }
@@ -185,7 +186,13 @@ func TestNothingIsSaid(t *testing.T) {
 			}
 			return int32(1000 + 50*slow + 50*r.NormFloat64())
 		},
-		"by turns":      func(_, e int) int32 { return int32(e % 2) },
+		"by turns": func(_, e int) int32 { return int32(e % 2) },
+		"large by turns, at equal intervals": func(s, e int) int32 {
+			if e%100 == 5*s {
+				return 100_000
+			}
+			return 1000
+		},
 		"one in ten":    func(_, e int) int32 { return int32(e % 10 / 9) },
 		"mostly absent": func(_, _ int) int32 { return int32(r.IntN(20)/19*r.IntN(100)) - 1 },
 	} {

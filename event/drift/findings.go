@@ -17,6 +17,8 @@ const (
 // Finding says that the event numbers of a source were apart from those of most others.
 type Finding struct {
 	Source, Reference string
+	// SourceID and ReferenceID are their places among the sources.
+	SourceID, ReferenceID int
 	// Behind is by how many events: what Source numbers N belongs to Reference's N+Behind. Negative: it is ahead.
 	Behind int
 	// Since is about the first event that was apart: 0 if it was so when sizes first told it. Until is about the first
@@ -42,7 +44,7 @@ func (f Finding) String() string {
 	}
 	verb, when := "is", fmt.Sprintf("since about event %d", f.Since)
 	if f.Since == 0 {
-		when = "since the beginning"
+		when = "since they were first compared"
 	}
 	if f.Until > 0 {
 		verb, when = "was", fmt.Sprintf("from about event %d to %d", f.Since, f.Until-1)
@@ -132,7 +134,11 @@ func (m *Monitor) noteMove(source, reference, behind int) {
 		Source:    m.names[source],
 		Reference: m.names[reference],
 		Behind:    behind,
-		Reported:  m.last*BlockEvents + BlockEvents - 1,
+
+		SourceID:    source,
+		ReferenceID: reference,
+
+		Reported: m.last*BlockEvents + BlockEvents - 1,
 	}
 	for _, p := range m.pairs {
 		direct := p.a == min(source, reference) && p.b == max(source, reference)
@@ -141,7 +147,7 @@ func (m *Monitor) noteMove(source, reference, behind int) {
 		}
 	}
 	for i := range m.findings {
-		if x := &m.findings[i]; x.Source == f.Source && x.Until == 0 {
+		if x := &m.findings[i]; x.SourceID == f.SourceID && x.Until == 0 {
 			x.Until = max(f.Since, x.Since+1)
 		}
 	}

@@ -78,7 +78,9 @@ func (m *Monitor) observe(p *pair) {
 			return
 		}
 		if lag, phi, ok := p.peak(&p.sums[w]); ok {
-			m.see(p, lag, phi, p.sums[w][lag+maxLag].n)
+			if p.known || lag == 0 || m.isOnlyLag(p, lag) {
+				m.see(p, lag, phi, p.sums[w][lag+maxLag].n)
+			}
 			return
 		}
 		if blocks == farBlocks && p.known && m.isLost(p, &p.sums[w]) {
@@ -106,6 +108,21 @@ func (p *pair) peak(sums *[lags]counts) (lag int, phi float64, ok bool) {
 	}
 	needed := best * math.Sqrt(evidenceNeeded/exponent) // what just has enough evidence
 	return at - maxLag, phi, best-second >= needed
+}
+
+// isOnlyLag says that sources agree at a lag at least twice as well as at each far one. Sources with a large event
+// now and then, at equal intervals, agree at many lags, and are not apart at any.
+func (m *Monitor) isOnlyLag(p *pair, lag int) bool {
+	if m.far++; m.far > maxFar {
+		return false // a later block decides
+	}
+	best, _ := m.recent(p, lag).phi()
+	for far := -maxFarLag; far <= maxFarLag; far++ {
+		if phi, _ := m.recent(p, far).phi(); far != lag && math.Abs(phi) > math.Abs(best)/2 {
+			return false
+		}
+	}
+	return true
 }
 
 // isLost says that sources whose lag was known agree there no more, though their correlation was so strong that a peak

@@ -91,6 +91,14 @@ func (p *Packet) Event(i int, data bool) Event {
 	return e
 }
 
+// EventSize is how many bytes the fragments of event i have.
+func (p *Packet) EventSize(i int) (size int) {
+	for k := range p.mfps {
+		size += p.mfps[k].FragmentSize(i)
+	}
+	return size
+}
+
 // head is event i without fragments, but with room for them.
 func (p *Packet) head(i int) Event {
 	return Event{

@@ -16,6 +16,7 @@ type Memory struct {
 	Slots     int64 // of its builder unit, in shared memory
 	Output    int64 // buffers of its builder unit's output and filter, in shared memory
 	Retention int64 // buffers of its readout unit
+	Input     int64 // fragments of its live sources that are in no buffer yet
 	Process   int64 // of the process itself, whatever units it has
 }
 
@@ -23,7 +24,7 @@ type Memory struct {
 func (m Memory) Shared() int64 { return m.Slots + m.Output }
 
 // Total is the sum.
-func (m Memory) Total() int64 { return m.Shared() + m.Retention + m.Process }
+func (m Memory) Total() int64 { return m.Shared() + m.Retention + m.Input + m.Process }
 
 // add adds the memory of two nodes of one machine.
 func (m Memory) add(o Memory) Memory {
@@ -31,6 +32,7 @@ func (m Memory) add(o Memory) Memory {
 		Slots:     m.Slots + o.Slots,
 		Output:    m.Output + o.Output,
 		Retention: m.Retention + o.Retention,
+		Input:     m.Input + o.Input,
 		Process:   m.Process + o.Process,
 	}
 }
@@ -46,6 +48,7 @@ func (m Memory) String() string {
 	add(m.Slots, "slots")
 	add(m.Output, "output buffer")
 	add(m.Retention, "retention buffers")
+	add(m.Input, "fragments that wait for a buffer")
 	add(m.Process, "the program itself")
 	return strings.Join(terms, ", ")
 }
@@ -84,8 +87,12 @@ func (c Config) MemoryNeeds(r Role) (Memory, error) {
 	}
 	if c.HasLiveSources() {
 		var err error
-		if blocks, err = c.liveBlocks(); err != nil {
+		var waiting []int
+		if blocks, waiting, err = c.liveBlocks(); err != nil {
 			return m, err
+		}
+		if r.RU != NoUnit {
+			m.Input = int64(waiting[r.RU])
 		}
 	}
 	if r.BU != NoUnit {
@@ -106,21 +113,21 @@ func (c Config) MemoryNeeds(r Role) (Memory, error) {
 	return m, nil
 }
 
-// liveBlocks has the largest block of each readout unit with live sources, in bytes, and sets the slot size that they
-// need, if none is given.
-func (c *Config) liveBlocks() ([]int, error) {
+// liveBlocks has the largest block of each readout unit with live sources, and what fragments wait there before they
+// are in a block, in bytes. It sets the slot size that they need, if none is given.
+func (c *Config) liveBlocks() (blocks, waiting []int, err error) {
 	settings, err := c.SourceSettings(0)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	division, blocks, err := source.LiveBlocks(settings)
+	division, blocks, waiting, err := source.LiveBlocks(settings)
 	if err == nil && c.SlotSize == 0 {
 		c.SlotSize = Bytes(event.MEPHeaderSize(division.Sources()))
 		for _, block := range blocks {
 			c.SlotSize += Bytes(block)
 		}
 	}
-	return blocks, err
+	return blocks, waiting, err
 }
 
 // RetentionBuffers returns the size and number of the retention buffers of a readout unit whose blocks have at most

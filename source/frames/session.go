@@ -190,8 +190,11 @@ func (s *session) attach(h hello) (refusal *answer, before *session) {
 		return &a, before
 	}
 	f.state.attachedFrontend, f.lastFrontend, f.session = s.frontend, s.frontend, s
-	if live.CheckSourceName(h.SourceName) == nil {
+	f.sourceName = ""
+	if err := live.CheckSourceName(h.SourceName); err == nil {
 		f.sourceName = h.SourceName
+	} else if h.SourceName != "" {
+		f.set.Log.Warn("the name that a front-end gives its source is not used", "err", err)
 	}
 	s.state = f.state
 	if s.version > version1 {

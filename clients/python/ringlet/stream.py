@@ -157,7 +157,7 @@ class Stream:
         n = len(data)
         if n > self._largest:
             raise ValueError("the fragment of event %d has %d bytes, and %d are the most: put ?max=%d or more behind the "
-                             "address of the input" % (event, n, self._largest, n))
+                             "address of the input, and keep three times as much" % (event, n, self._largest, n))
         if not 0 <= event < (1 << 64) - 1:
             raise ValueError("an event's number is from 0 to 2^64-2")
         if event < self._last:
@@ -453,7 +453,8 @@ class Stream:
                         _note(self._before, (first, behind, min(n, behind - first), reason, sentence))
             self._given = []  # the readout unit sends them again
             self._number, self._end = number, None
-            self._largest = min(largest, _MOST)
+            # The readout unit may wait with a fragment for the two behind it, to see whether its number is right.
+            self._largest = min(largest, _MOST, max(65535, self._most // 3 - 20))
             self.next = event
             self._broken = False
             self._alone = None

@@ -32,8 +32,9 @@ func TestSources(t *testing.T) {
 	}}
 	(&reporter{Run: r}).fillSources(&got)
 	want := []SourceReport{
-		{Name: "tcp:h:1", Node: "n0", Fragments: 10, UsedInMEPs: 7, Thrown: 2, Late: 2, UnusedAtEnd: 1},
-		{Source: 1, Name: "tcp:h:2", Node: "n1", MissingWhenBuilt: 9, Frontend: `"board" at 10.0.0.7:5000`,
+		{Name: "tcp:h:1", Input: "tcp:h:1", Node: "n0", Fragments: 10, UsedInMEPs: 7, Thrown: 2, Late: 2, UnusedAtEnd: 1},
+		{Source: 1, Name: "tcp:h:2", Input: "tcp:h:2", Node: "n1", MissingWhenBuilt: 9,
+			Frontend:   `"board" at 10.0.0.7:5000`,
 			WhyRefused: "buffers of 200000 bytes, 65535 at most",
 			WhyThrown:  "the fragment of event 7 came again; the first one stays"},
 	}

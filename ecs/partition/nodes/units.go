@@ -1,7 +1,6 @@
 package nodes
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"ringlet/ecs/partition/fault"
-	"ringlet/internal/nodename"
 	"ringlet/internal/stopwatch"
 	"ringlet/node"
 	"ringlet/node/cluster"
@@ -26,8 +24,9 @@ type units struct {
 	run      *Run
 	takeover sync.Mutex // held while a loss is handled: one that comes while the scheduler is lost waits for the successor
 
-	mu         sync.Mutex // guards what follows
-	unreported []Loss     // that are handled
+	mu         sync.Mutex          // guards what follows
+	handling   map[string]struct{} // nodes whose loss is being handled
+	unreported []Loss              // that are handled
 }
 
 // handleLosses takes the units of lost nodes out of the schedule, and tells of the losses: once of all nodes of a
@@ -38,6 +37,7 @@ func (u *units) handleLosses(all []fault.Fault) {
 			u.run.current().Close() // nobody waits for its answer any more
 		}
 	}
+	u.setHandling(all, true)
 	var losses []Loss
 	began := time.Now()
 	for _, x := range all {
@@ -49,7 +49,7 @@ func (u *units) handleLosses(all []fault.Fault) {
 				What:      fmt.Sprintf("it is gone, and could not be taken out of the schedule: %v", err),
 				Evidence:  x.What,
 			}})
-			return
+			continue // the run ends, and its record has the other losses
 		}
 		losses = append(losses, Loss{Fault: x, TakenOverBy: by, MEPsReissued: reissued})
 	}
@@ -57,64 +57,11 @@ func (u *units) handleLosses(all []fault.Fault) {
 		losses[i].Fault = u.closestFault(losses[i].Fault, began)
 		u.describeLoss(&losses[i])
 	}
-	u.reportLosses(losses, began)
-}
-
-// reportLosses logs and publishes losses, which were noted when they began. If they took only some of the nodes of a
-// process, it waits for those of the others for a moment: the sockets of a process that ends close one by one.
-func (u *units) reportLosses(losses []Loss, began time.Time) {
 	u.mu.Lock()
 	u.unreported = append(u.unreported, losses...)
 	u.mu.Unlock()
-	for u.awaitsOthers(losses) && time.Since(began) < selfReportTimeout {
-		time.Sleep(linkPollInterval)
-	}
-	u.mu.Lock()
-	losses, u.unreported = u.unreported, nil
-	u.mu.Unlock()
-	for _, loss := range u.joinByProcess(losses) {
-		u.run.log.Warn(loss.String())
-		if u.run.opts.OnLost != nil {
-			u.run.opts.OnLost(loss)
-		}
-	}
-}
-
-// processOf is the process that has the units of a node.
-func (u *units) processOf(node string) string {
-	if n, err := u.run.findMember(node); err == nil {
-		node = cmp.Or(n.process(), node)
-	}
-	return nodename.ProcessOf(node)
-}
-
-// awaitsOthers says that a node takes part still which shares the process of one that is lost.
-func (u *units) awaitsOthers(losses []Loss) bool {
-	return slices.ContainsFunc(u.run.nodes, func(n *member) bool {
-		return !u.run.Presence(n.name).HasLeftRun() && slices.ContainsFunc(losses, func(l Loss) bool {
-			return u.processOf(l.Component) == u.processOf(n.name)
-		})
-	})
-}
-
-// joinByProcess joins the losses of nodes that share a process, in the order of ranks.
-func (u *units) joinByProcess(losses []Loss) (joined []Loss) {
-	names := u.run.Names()
-	slices.SortStableFunc(losses, func(a, b Loss) int {
-		return slices.Index(names, a.Component) - slices.Index(names, b.Component)
-	})
-	processes := map[string]int{} // index in joined
-	for _, l := range losses {
-		process := u.processOf(l.Component)
-		i, known := processes[process]
-		if !known {
-			processes[process] = len(joined)
-			joined = append(joined, l)
-			continue
-		}
-		joined[i].add(l)
-	}
-	return joined
+	u.setHandling(all, false)
+	u.reportLosses(losses)
 }
 
 // goOnWithout has the scheduler, or its successor, take out the units of a node. by is the node that has taken the
