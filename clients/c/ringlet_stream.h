@@ -427,8 +427,8 @@ static inline void ringlet_st__accepted(ringlet_stream *s, uint64_t from, uint64
     if (largest > RINGLET_ST__MOST)
         largest = RINGLET_ST__MOST;
     /* The readout unit may wait with a fragment for the two behind it, to see whether its number is right. */
-    size_t kept = s->set.keep / 3 < RINGLET_ST__NARROW + RINGLET_ST__HEADER ? RINGLET_ST__NARROW
-                                                                            : s->set.keep / 3 - RINGLET_ST__HEADER;
+    size_t kept = s->set.keep / 3, narrow = RINGLET_ST__NARROW;
+    kept = kept < narrow + RINGLET_ST__HEADER ? narrow : kept - RINGLET_ST__HEADER;
     s->largest = largest < kept ? largest : (uint32_t)kept;
     s->state = RINGLET_ST__OPEN;
     s->pause = 20;

@@ -63,7 +63,7 @@ func says(err error, out []byte) error {
 }
 
 func sendLarge(t *testing.T, address string) error {
-	s, err := frontend.Dial(longContext(t), address, frontend.StreamSettings{Keep: 8 << 20})
+	s, err := frontend.Dial(longContext(t), address, frontend.StreamSettings{Keep: 10 << 20})
 	if err != nil {
 		return err
 	}
