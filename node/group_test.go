@@ -39,6 +39,18 @@ func TestNodesOfAProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	received := make(chan string, 1) // the manager reads all the time: what does not fit into its socket is dropped
+	go func() {
+		notified, b := "", make([]byte, 4096)
+		for !strings.Contains(notified, "STOPPING=1") {
+			n, err := manager.Read(b)
+			if err != nil {
+				break
+			}
+			notified += string(b[:n]) + "\n"
+		}
+		received <- notified
+	}()
 	reports := make(chan map[string]func() *nodev1.Report, 1)
 	leave := make(chan struct{})
 	c := newCrowd(t)
@@ -57,28 +69,21 @@ func TestNodesOfAProcess(t *testing.T) {
 	for path, want := range map[string]string{
 		"/livez": "alive\n", "/readyz": "n0 Offline, n0.1 Offline, n0.2 Offline\n",
 	} {
-		r, err := client.Get("http://" + monitor.Addr().String() + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if body, err := io.ReadAll(r.Body); err != nil || string(body) != want {
-			t.Errorf("%s: %q, %v", path, body, err)
-		}
-		_ = r.Body.Close()
+		patiently.Until(t, path+" says "+want, func() bool { // others see a node in the cluster before it knows that
+			r, err := client.Get("http://" + monitor.Addr().String() + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Body.Close()
+			body, err := io.ReadAll(r.Body)
+			return err == nil && string(body) == want
+		})
 	}
 	close(leave)
 	if err := patiently.Receive(t, ended); err != nil {
 		t.Error(err)
 	}
-	notified := ""
-	for !strings.Contains(notified, "STOPPING=1") {
-		b := make([]byte, 4096)
-		n, err := manager.Read(b) // bounded: what was sent waits in the socket
-		if err != nil {
-			t.Fatal(err)
-		}
-		notified += string(b[:n]) + "\n"
-	}
+	notified := patiently.Receive(t, received, "the service manager did not hear that the process ends")
 	if strings.Count(notified, "READY=1") != 1 || !strings.Contains(notified, "in the cluster as n0, at ") {
 		t.Errorf("the service manager heard %q", notified)
 	}
