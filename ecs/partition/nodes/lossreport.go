@@ -28,14 +28,13 @@ func (u *units) setHandling(all []fault.Fault, is bool) {
 // reportLosses logs and publishes losses, which were noted when they began. If they took only some of the nodes of a
 // process, it waits for those of the others for a moment: the sockets of a process that ends close one by one.
 func (u *units) reportLosses(losses []Loss) {
-	share := func(a, b string) bool { return u.processOf(a) == u.processOf(b) }
 	for began := time.Now(); u.handlesOthers(losses) || u.awaitsOthers(losses) && time.Since(began) < selfReportTimeout; {
 		time.Sleep(linkPollInterval)
 	}
 	u.mu.Lock()
 	var mine []Loss
 	u.unreported = slices.DeleteFunc(u.unreported, func(l Loss) bool {
-		is := slices.ContainsFunc(losses, func(m Loss) bool { return share(m.Component, l.Component) })
+		is := u.shareProcess(losses, l.Component)
 		if is {
 			mine = append(mine, l)
 		}
@@ -58,12 +57,18 @@ func (u *units) processOf(node string) string {
 	return nodename.ProcessOf(node)
 }
 
+// shareProcess says that one of the nodes that are lost has the process of a node.
+func (u *units) shareProcess(losses []Loss, node string) bool {
+	process := u.processOf(node)
+	return slices.ContainsFunc(losses, func(l Loss) bool { return u.processOf(l.Component) == process })
+}
+
 // handlesOthers says that the loss of a node is being handled which shares the process of one that is lost.
 func (u *units) handlesOthers(losses []Loss) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for name := range u.handling {
-		if slices.ContainsFunc(losses, func(l Loss) bool { return u.processOf(l.Component) == u.processOf(name) }) {
+		if u.shareProcess(losses, name) {
 			return true
 		}
 	}
@@ -73,9 +78,7 @@ func (u *units) handlesOthers(losses []Loss) bool {
 // awaitsOthers says that a node takes part still which shares the process of one that is lost.
 func (u *units) awaitsOthers(losses []Loss) bool {
 	return slices.ContainsFunc(u.run.nodes, func(n *member) bool {
-		return !u.run.Presence(n.name).HasLeftRun() && slices.ContainsFunc(losses, func(l Loss) bool {
-			return u.processOf(l.Component) == u.processOf(n.name)
-		})
+		return !u.run.Presence(n.name).HasLeftRun() && u.shareProcess(losses, n.name)
 	})
 }
 
