@@ -50,7 +50,7 @@ func (p mover) move(ctx context.Context, user, member, to string) (*ecsv1.Comman
 		return nil, err
 	case !now.isBuilding(state):
 		out.Message = fmt.Sprintf("%s has the units of %s in the next run", to, member)
-	case !awaitMoved(ctx, now.run, member, to):
+	case !awaitMoved(ctx, now.run, member, to, p.timeoutFor(moveTimeout)):
 		return nil, preconditionError(state, commandMove, fmt.Sprintf("%s has not taken the units of %s yet: the journal "+
 			"says why, and the control goes on trying", to, member))
 	default:
@@ -61,8 +61,8 @@ func (p mover) move(ctx context.Context, user, member, to string) (*ecsv1.Comman
 }
 
 // awaitMoved waits until a node has the units of a member, and tells whether it has.
-func awaitMoved(ctx context.Context, run *nodes.Run, member, to string) bool {
-	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
+func awaitMoved(ctx context.Context, run *nodes.Run, member, to string, atMost time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
 	for !run.HasProcess(member, to) {
 		select {
