@@ -103,7 +103,7 @@ func (r *Run) absence(n *member) *fault.Observation {
 		n.unresponsive.Store(false)
 	}
 	x := fault.Observation{Kind: fault.ProcessVanished, Fault: fault.SeenByControl(n.name, fault.SubsystemProcess,
-		n.processWords()+" has ended while no control was there, and "+errNewProcess.Error())}
+		n.processWords()+" has ended while no control was there, and "+(&newProcessError{}).Error())}
 	switch {
 	case r.builds(n):
 		return nil

@@ -149,6 +149,15 @@ func (o *Options) isListening(address string) bool {
 	return true
 }
 
+// isRefusing says that no process listens at an address, and that its host is there to say so.
+func (o *Options) isRefusing(address string) bool {
+	conn, err := net.DialTimeout("tcp", address, o.timeoutFor(probeTimeout))
+	if err == nil {
+		_ = conn.Close()
+	}
+	return err != nil && isConnRefused(err)
+}
+
 // probeTimeout bounds how long an address may take to accept a connection: 1 ms is usual on the same network.
 const probeTimeout = 200 * time.Millisecond
 

@@ -117,7 +117,7 @@ func (w *watch) vanishedNodes(n *member, err error, lost fault.Observation) []fa
 	all := []fault.Observation{lost}
 	for _, other := range w.set.nodes {
 		if other != n && nodename.ProcessOf(other.process()) == nodename.ProcessOf(n.process()) &&
-			!w.set.isFinal(other.latestReport()) && !w.set.opts.isListening(other.entry().GetGrpcAddress()) {
+			!w.set.isFinal(other.latestReport()) && w.set.opts.isRefusing(other.entry().GetGrpcAddress()) {
 			all = append(all, w.lossObservation(other, err))
 		}
 	}
@@ -149,9 +149,9 @@ func (w *watch) lossObservation(n *member, err error) fault.Observation {
 	case why != nil:
 		x.Kind, x.Subsystem, x.What = fault.SelfReported, fault.SubsystemCertificate,
 			"it and the control do not trust each other any more: "+why.Error()
-	case errors.Is(err, errNewProcess):
+	case errors.As(err, new(*newProcessError)):
 		x.Kind, x.Subsystem, x.What = fault.ProcessVanished, fault.SubsystemProcess,
-			n.processWords()+" has ended, and "+errNewProcess.Error()
+			n.processWords()+" has ended, and "+err.Error()
 	case isConnRefused(err):
 		x.Kind, x.Subsystem, x.What = fault.ProcessVanished, fault.SubsystemProcess,
 			n.processWords()+" has ended: no process listens at "+n.entry().GetGrpcAddress()+" any more"
@@ -188,9 +188,12 @@ func (w *watch) followUntilGone(ctx context.Context, n *member, timeout time.Dur
 	var cut time.Time // when the reports stopped, in awake time; zero while they come
 	for {
 		err := n.followReports(ctx, w.set.cfg.Timeouts().Report, func(rep *nodev1.Report) error {
+			if who := rep.GetName(); who != n.process() {
+				return &newProcessError{who}
+			}
 			if !cut.IsZero() {
 				if isNewProcess(n.latestReport(), rep) {
-					return errNewProcess
+					return &newProcessError{}
 				}
 				w.set.log.Info("a node is heard again", "node", n.name, "silent", w.set.awakeTime(time.Now()).Sub(cut))
 				cut = time.Time{}
@@ -254,7 +257,15 @@ func isNewProcess(was, is *nodev1.Report) bool {
 	return is.GetView() == 0 && was.GetView() != 0 && is.GetStatus().GetState() == "Offline"
 }
 
-var errNewProcess = errors.New("a new process answers in its place")
+// newProcessError is the end of a watch at whose address another process answers: of the same node, or of the one named.
+type newProcessError struct{ node string }
+
+func (e *newProcessError) Error() string {
+	if e.node == "" {
+		return "a new process answers in its place"
+	}
+	return "the process of " + e.node + " answers at its address"
+}
 
 // maxLiveSteps bounds the timeline steps of a readout unit in a watched report: the page shows no more.
 const maxLiveSteps = 48

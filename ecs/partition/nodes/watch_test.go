@@ -53,7 +53,8 @@ func newWatched(t *testing.T) *watched {
 		t.Fatal(err)
 	}
 	w.nodeSet = NewNodeSet(Options{Log: slog.New(slog.DiscardHandler)}, config.Completed{})
-	w.nodeSet.nodes = []*member{{name: "n0", conn: newSwapConn(conn), client: nodev1.NewNodeClient(conn)}}
+	w.nodeSet.nodes = []*member{{name: "n0", conn: newSwapConn(conn), client: nodev1.NewNodeClient(conn),
+		firstEntry: &nodev1.Member{Name: "n0"}}}
 	w.nodeSet.view.Store(&nodev1.View{Number: 7})
 	t.Cleanup(func() {
 		_ = conn.Close()
@@ -180,7 +181,13 @@ func TestGone(t *testing.T) {
 			fresh := &nodev1.Report{Name: "n0", Status: &nodev1.Status{State: "Offline"}}
 			w.link(true, fresh)
 			w.link(false, fresh)
-		}, errNewProcess.Error()},
+		}, "a new process answers"},
+		"another node has the address": {time.Hour, func(w *watched) {
+			other := running(1)
+			other.Name = "n4"
+			w.link(true, other)
+			w.link(false, other)
+		}, "the process of n4 answers"},
 		"the cut stays": {2 * rewatchInterval, func(w *watched) { w.link(true, running(1)) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -198,7 +205,7 @@ func TestPassing(t *testing.T) {
 	for want, errs := range map[bool][]error{
 		true: {io.EOF, status.Error(codes.Unavailable, "error reading from server: EOF"),
 			status.Error(codes.Unavailable, "keepalive ping failed")},
-		false: {errNewProcess, errors.New("x"), status.Error(codes.PermissionDenied, "no"),
+		false: {&newProcessError{}, errors.New("x"), status.Error(codes.PermissionDenied, "no"),
 			status.Error(codes.Unavailable, "dial tcp 127.0.0.1:1: connect: connection refused")},
 	} {
 		for _, err := range errs {
