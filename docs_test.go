@@ -39,7 +39,7 @@ var ranges = map[string][2]string{
 	"fragment-timeout": {"1ms", ""},
 	"max-leap":         {"1", ""}, "flush-after": {"1ms", ""},
 	"debug.barrier-timeout": {"0s", ""}, "debug.suspend-every": {"0s", ""}, "debug.suspend-for": {"0s", ""},
-	"silence":     {"2s", "20s"},
+	"silence":     {"2s", "12s"},
 	"phase-slack": {"-1", "16"},
 	"slots":       {"0", "65535"}, "slot-size": {"0", ""}, "debug.look-ahead": {"0", "65535"},
 	"prepared":          {"0", "1048576"},
@@ -50,7 +50,7 @@ var ranges = map[string][2]string{
 // beyond is what must be refused next to the end of a range.
 var beyond = map[string]string{"0s": "-1ns", "0": "-1", "1": "0", "65535": "65536", "1048576": "1048577",
 	"0.5": "0.51", "16": "17", "-1": "-2", "4294967295": "4294967296",
-	"64KiB": "65535", "1s": "999ms", "1ms": "999us", "2s": "1.9s", "20s": "20.1s"}
+	"64KiB": "65535", "1s": "999ms", "1ms": "999us", "2s": "1.9s", "12s": "12.1s"}
 
 type setting struct {
 	key, flag, group string

@@ -282,7 +282,7 @@ func TestRefusals(t *testing.T) {
 		{"memory", func(c *Config) { c.NodeMemory = -1 }, "node-memory: -1 is negative"},
 		{"loss of readout units", func(c *Config) { c.ReadoutLoss = "some" }, "readout-loss: "},
 		{"loss of builder units", func(c *Config) { c.BuilderLoss = "some" }, "builder-loss: "},
-		{"silence", func(c *Config) { c.Silence = time.Second }, "silence: 1s is not between 2s and 20s"},
+		{"silence", func(c *Config) { c.Silence = time.Second }, "silence: 1s is not between 2s and 12s"},
 		{"loss of the control", func(c *Config) { c.ControlLoss = -1 }, "control-loss: -1ns is negative"},
 		{"slot too small", func(c *Config) { c.SlotSize = 1 << 20 }, "slot-size: a MEP of 12 sources"},
 		{"slot, constant", func(c *Config) { c.FragmentModel, c.SlotSize = "constant", 6_500_000 },

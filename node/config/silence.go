@@ -6,11 +6,11 @@ import (
 )
 
 // Bounds of the setting silence. A process of a busy host is late by some tenths of a second. The end of a run waits
-// 30 s where nothing moves, and hears of a lost node before.
+// 30 s where nothing moves, and hears of a lost node before; TCP gives a silent connection up after about 14 s.
 const (
 	minSilence     = 2 * time.Second
 	defaultSilence = 5 * time.Second // also of a configuration that was stored before there was the setting
-	maxSilence     = 20 * time.Second
+	maxSilence     = 12 * time.Second
 )
 
 // Timeouts are how long the parts of a partition wait for somebody who is silent. All follow from the setting silence.

@@ -55,7 +55,7 @@ func TestTimeoutsKeepTheirOrder(t *testing.T) {
 			{"a successor waits for a unit that resumes", o.Resume <= o.Recall},
 			{"units wait until the control has seen the loss", 15*time.Second+o.Control <= o.Successor},
 			{"an inclusion waits for the end of a link", o.Link < o.Include},
-			{"the end of a run waits for that, too", o.Link < 30*time.Second},
+			{"the end of a run waits until the control has seen the loss", o.Control < 30*time.Second},
 		} {
 			if !rule.held {
 				t.Errorf("with silence %v not: %s: %+v", silence, rule.what, o)

@@ -136,26 +136,16 @@ func (c *NodeSet) ProcessEnded(process, address string) bool {
 	if err != nil || n.entry().GetGrpcAddress() != address || !c.Presence(n.name).ProcessEnded {
 		return false
 	}
-	return !c.opts.isListening(address)
+	return c.opts.probe(address) != nil
 }
 
-// isListening says that a process accepts a connection at an address now.
-func (o *Options) isListening(address string) bool {
-	conn, err := net.DialTimeout("tcp", address, o.timeoutFor(probeTimeout))
-	if err != nil {
-		return false
-	}
-	_ = conn.Close()
-	return true
-}
-
-// isRefusing says that no process listens at an address, and that its host is there to say so.
-func (o *Options) isRefusing(address string) bool {
+// probe is the error of a connection to an address now; nil if a process accepts one.
+func (o *Options) probe(address string) error {
 	conn, err := net.DialTimeout("tcp", address, o.timeoutFor(probeTimeout))
 	if err == nil {
 		_ = conn.Close()
 	}
-	return err != nil && isConnRefused(err)
+	return err
 }
 
 // probeTimeout bounds how long an address may take to accept a connection: 1 ms is usual on the same network.

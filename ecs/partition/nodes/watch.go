@@ -117,7 +117,7 @@ func (w *watch) vanishedNodes(n *member, err error, lost fault.Observation) []fa
 	all := []fault.Observation{lost}
 	for _, other := range w.set.nodes {
 		if other != n && nodename.ProcessOf(other.process()) == nodename.ProcessOf(n.process()) &&
-			!w.set.isFinal(other.latestReport()) && w.set.opts.isRefusing(other.entry().GetGrpcAddress()) {
+			!w.set.isFinal(other.latestReport()) && isConnRefused(w.set.opts.probe(other.entry().GetGrpcAddress())) {
 			all = append(all, w.lossObservation(other, err))
 		}
 	}
@@ -179,7 +179,7 @@ func certificateRefusal(err error) *certs.RefusedError {
 
 // isConnRefused says that no process listens at the node's address.
 func isConnRefused(err error) bool {
-	return strings.Contains(err.Error(), syscall.ECONNREFUSED.Error())
+	return err != nil && strings.Contains(err.Error(), syscall.ECONNREFUSED.Error())
 }
 
 // followUntilGone follows a node until ctx ends or the node is gone, and returns why: never nil. The node is gone when
