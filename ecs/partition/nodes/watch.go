@@ -257,7 +257,7 @@ func isNewProcess(was, is *nodev1.Report) bool {
 	return is.GetView() == 0 && was.GetView() != 0 && is.GetStatus().GetState() == "Offline"
 }
 
-// newProcessError is the end of a watch at whose address another process answers: of the same node, or of the one named.
+// newProcessError ends a watch at whose address another process answers: of the same node, or of the one named.
 type newProcessError struct{ node string }
 
 func (e *newProcessError) Error() string {
