@@ -16,6 +16,7 @@ import (
 
 	"ringlet/barrier"
 	"ringlet/event/placing"
+	"ringlet/internal/hugepages"
 	"ringlet/internal/stopwatch"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/readoutunit"
@@ -229,7 +230,7 @@ func (c *readout) allocateArena(size int) ([]byte, error) {
 	}
 	arena, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err == nil {
-		c.arenas = append(c.arenas, arena)
+		c.arenas = append(c.arenas, hugepages.Advise(arena))
 	}
 	return arena, err
 }

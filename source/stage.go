@@ -1,10 +1,13 @@
 package source
 
+import "ringlet/internal/hugepages"
+
 // fragmentStage holds fragments of one live source between its feed and a block: a ring buffer of bytes, and a ring of
 // entries that describe the fragments in it. Fragments enter in the order in which they came and are freed in any
 // order.
 //
-//	mem     ──┤tail ─── bytes of fragments ───┤head ──   positions only grow; that of a byte is its index mod len(mem)
+//	mem     ──┤tail ─── bytes of fragments ───┤head ──   positions grow until the stage is empty; that of a byte is its
+//	                                                     index mod len(mem)
 //	entries ──┤first ──────────────────────── ┤last ──
 //
 // The goroutine that reserved a fragment writes its bytes; the caller's lock guards everything else.
@@ -22,7 +25,7 @@ type stageEntry struct {
 
 // newStage returns a stage with room for the given bytes, and for entries fragments; entries must be a power of two.
 func newStage(bytes, entries int) fragmentStage {
-	return fragmentStage{mem: make([]byte, bytes), entries: make([]stageEntry, entries)}
+	return fragmentStage{mem: hugepages.Advise(make([]byte, bytes)), entries: make([]stageEntry, entries)}
 }
 
 func (s *fragmentStage) entry(ref uint64) *stageEntry {
@@ -58,5 +61,8 @@ func (s *fragmentStage) free(ref uint64) {
 	for s.first < s.last && s.entry(s.first).freed {
 		s.tail = s.entry(s.first).end
 		s.first++
+	}
+	if s.first == s.last {
+		s.head, s.tail = 0, 0 // memory that was written before is in the page table, and may be in a cache
 	}
 }

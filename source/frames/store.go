@@ -3,6 +3,7 @@ package frames
 import (
 	"sync"
 
+	"ringlet/internal/hugepages"
 	"ringlet/source/live"
 )
 
@@ -26,6 +27,8 @@ const (
 	maxQueuedFragments = 1 << 16
 	// maxReadBytes is how many bytes one read takes at most, so that the first of them are handed out soon.
 	maxReadBytes = 1 << 18
+	// reuseFrom is which part of its memory an empty store has written before it begins anew.
+	reuseFrom = 16
 )
 
 // storeBytes is the size of the store of a feed whose largest fragment has most bytes: storeSize or, for large
@@ -60,7 +63,7 @@ type fragmentStore struct {
 // newStore returns a store with room for size bytes and for the given number of fragments.
 func newStore(size, fragments int) *fragmentStore {
 	return &fragmentStore{
-		mem:             make([]byte, size),
+		mem:             hugepages.Advise(make([]byte, size)),
 		fragmentsQueued: make(chan struct{}, 1),
 		memoryFreed:     make(chan struct{}, 1),
 		ring:            make([]queuedFragment, fragments),
@@ -84,20 +87,22 @@ func (s *fragmentStore) unparsedBytes() []byte {
 // readSpace returns memory to read into, so that need bytes from unparsedBegin on fit; empty if the consumer must free
 // memory first. It may move the unparsed bytes to the ring's beginning.
 func (s *fragmentStore) readSpace(need int) []byte {
+	size := uint64(len(s.mem))
 	s.mu.Lock()
 	if s.first == s.last && s.unpublished == 0 {
+		// What was written before is in the page table, and may be in a cache.
+		if at := s.unparsedBegin % size; at >= size/reuseFrom && s.unparsedEnd-s.unparsedBegin < frameSize {
+			s.moveUnparsed()
+		}
 		s.freeBelow = s.unparsedBegin
 	}
 	tail := s.freeBelow
 	s.mu.Unlock()
-	size := uint64(len(s.mem))
 	if at := s.unparsedBegin % size; at+uint64(need) > size {
-		begin := s.unparsedBegin - at + size
-		if begin+uint64(need) > tail+size {
+		if begin := s.unparsedBegin - at + size; begin+uint64(need) > tail+size {
 			return nil
 		}
-		n := copy(s.mem, s.unparsedBytes())
-		s.unparsedBegin, s.unparsedEnd = begin, begin+uint64(n)
+		s.moveUnparsed()
 	}
 	if s.unparsedBegin+uint64(need) > tail+size {
 		return nil
@@ -105,6 +110,14 @@ func (s *fragmentStore) readSpace(need int) []byte {
 	at := s.unparsedBegin % size
 	to := min(size, at+tail+size-s.unparsedBegin)
 	return s.mem[at+s.unparsedEnd-s.unparsedBegin : to]
+}
+
+// moveUnparsed moves the unparsed bytes to the ring's beginning.
+func (s *fragmentStore) moveUnparsed() {
+	size := uint64(len(s.mem))
+	begin := s.unparsedBegin - s.unparsedBegin%size + size
+	n := copy(s.mem, s.unparsedBytes())
+	s.unparsedBegin, s.unparsedEnd = begin, begin+uint64(n)
 }
 
 // commitRead says that n bytes were read into the space.

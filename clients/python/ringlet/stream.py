@@ -97,7 +97,8 @@ class Stream:
         self._changed = threading.Condition(self._lock)  # a fragment has its outcome, or the stream has failed
         self._filled = threading.Condition(self._lock)  # there are bytes to send, or the connection is broken
         self._parts, self._size = [], 0  # fragments that are not in a batch yet
-        self._kept = collections.deque()  # batches (last event, bytes) that are not safe
+        # batches (last event, bytes, data) that are not safe: a large fragment's data are its own, and not copied
+        self._kept = collections.deque()
         self._unsent = collections.deque()  # those of them that are not sent yet
         self._bytes = 0  # of all
         self._first = None  # first event that was sent
@@ -226,7 +227,7 @@ class Stream:
 
     def _kept_from(self, event):
         """The first fragment that is kept of an event from one on, with the lock held."""
-        for last, data in [*self._kept, (self._behind, b"".join(self._parts))]:
+        for last, data, _ in [*self._kept, (self._behind, b"".join(self._parts), b"")]:
             at = 0
             while last > event and at < len(data):
                 number, size, flags, _, _, _ = _FRAME.unpack_from(data, at)
@@ -272,12 +273,17 @@ class Stream:
                 until = None if timeout is None else time.monotonic() + timeout
                 while self._bytes and self._bytes + size > self._most:
                     self._wait(until, "event %d was not sent, since nothing that was sent is safe yet" % event)
-            self._parts += header, data
-            self._size += size
             self._bytes += size
-            self._behind = event + 1
-            if self._size >= _BATCH:
+            if size >= _BATCH:
                 self._seal()
+                self._behind = event + 1
+                self._add(header, data)
+            else:
+                self._parts += header, data
+                self._size += size
+                self._behind = event + 1
+                if self._size >= _BATCH:
+                    self._seal()
             if self._idle:
                 self._idle = False
                 self._filled.notify()
@@ -293,23 +299,26 @@ class Stream:
     def _seal(self):
         """Make a batch of the fragments in _parts, with the lock held."""
         if self._parts:
-            batch = (self._behind, b"".join(self._parts))
-            self._kept.append(batch)
-            self._unsent.append(batch)
+            self._add(b"".join(self._parts), b"")
             self._parts, self._size = [], 0
+
+    def _add(self, frames, data):
+        batch = (self._behind, frames, data)
+        self._kept.append(batch)
+        self._unsent.append(batch)
 
     def _rest(self, event):
         """The kept batches with events from event on, with the lock held: those that a new run needs."""
         rest = collections.deque(b for b in self._kept if b[0] > event)
         if rest:
-            last, data = rest.popleft()
+            last, data, large = rest.popleft()
             at = 0
             while at < len(data):
                 number, size, _, _, _, _ = _FRAME.unpack_from(data, at)
                 if number >= event:
                     break
                 at += _FRAME.size + size
-            rest.appendleft((last, data[at:]))
+            rest.appendleft((last, data[at:], large))
         return rest
 
     def _run(self, conn):
@@ -358,6 +367,7 @@ class Stream:
                         self._left = self._broken and not self._closed and self._error is None
                     return
                 conn.sendall(batch[1])
+                conn.sendall(batch[2])
         except OSError:
             conn.patience(1)  # the last answer may say why
             listener.join(timeout=2)
@@ -377,7 +387,7 @@ class Stream:
                         self.acked = max(self.acked, a)
                         while self._kept and self._kept[0][0] <= self.acked:
                             batch = self._kept.popleft()
-                            self._bytes -= len(batch[1])
+                            self._bytes -= len(batch[1]) + len(batch[2])
                     elif code == _GIVEN_UP and a < b:
                         _note(self._given, (a, b, d, c, sentence))
                     elif code == _END_TAKEN:
