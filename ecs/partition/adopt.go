@@ -161,6 +161,9 @@ func (a *adopter) takeUpRun(nodeSet *nodes.NodeSet) error {
 	if err != nil {
 		return err
 	}
+	if a.saved.Drift != nil {
+		run.NoteDrift(*a.saved.Drift)
+	}
 	a.updateState(func(s *partitionState) { s.run, s.runRecord = run, a.record })
 	run.LoseAbsent()
 	nodeSet.EnsureWatched()

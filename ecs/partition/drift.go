@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"slices"
 	"time"
 
 	"ringlet/ecs/figures"
@@ -49,7 +50,11 @@ func (c *conductor) watchDrift(run *nodes.Run) {
 			v.release(m.size)
 			w.addSamples(m.samples)
 		}
-		run.NoteDrift(w.findings(nodes.ListSourceNames(run)))
+		before, now := run.Drift(), w.findings(nodes.ListSourceNames(run))
+		run.NoteDrift(now)
+		if before.Slips != now.Slips || len(before.Findings) != len(now.Findings) {
+			c.saveState()
+		}
 	}
 }
 
@@ -57,7 +62,8 @@ func (c *conductor) watchDrift(run *nodes.Run) {
 type driftWatch struct {
 	run     uint32
 	monitor *drift.Monitor
-	sizes   []int32 // scratch, by source
+	sizes   []int32       // scratch, by source
+	earlier figures.Drift // of a control before this one
 }
 
 // newDriftWatch makes the watch of a run; nil if the run has no two live sources.
@@ -70,7 +76,20 @@ func newDriftWatch(run *nodes.Run) *driftWatch {
 		return nil
 	}
 	names = names[:min(len(names), drift.MaxSources)]
-	return &driftWatch{run: run.Number(), monitor: drift.New(names), sizes: make([]int32, len(names))}
+	return &driftWatch{run: run.Number(), monitor: drift.New(names), sizes: make([]int32, len(names)),
+		earlier: endFindings(run.Drift())}
+}
+
+// endFindings is what a control found that is gone: it knows that a source was apart until it looked last. If the source
+// still is, its successor finds it again.
+func endFindings(d figures.Drift) figures.Drift {
+	d.Findings = slices.Clone(d.Findings[:min(len(d.Findings), drift.MaxFindings)])
+	for i := range d.Findings {
+		if f := &d.Findings[i]; f.Until == 0 {
+			f.Until = f.Reported + 1
+		}
+	}
+	return d
 }
 
 // addSamples compares the events of a message.
@@ -101,5 +120,9 @@ func (w *driftWatch) findings(names []string) figures.Drift {
 			f.Source, f.Reference = names[f.SourceID], names[f.ReferenceID]
 		}
 	}
-	return figures.Drift{Findings: found, Slips: w.monitor.Slips(), Compared: w.monitor.Compared()}
+	return figures.Drift{
+		Findings: slices.Concat(w.earlier.Findings, found),
+		Slips:    w.earlier.Slips + w.monitor.Slips(),
+		Compared: w.earlier.Compared + w.monitor.Compared(),
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"ringlet/ecs/figures"
 	"ringlet/ecs/journal"
 	"ringlet/ecs/record"
 	"ringlet/node/config"
@@ -33,6 +34,7 @@ type savedState struct {
 	View                     json.RawMessage   `json:"view,omitempty"`
 	Run                      uint32            `json:"run,omitempty"`    // number of the run that is not over
 	Linked                   bool              `json:"linked,omitempty"` // the nodes have the links of the view
+	Drift                    *figures.Drift    `json:"drift,omitempty"`  // of sources in the run; nil: none was found
 }
 
 const savedStateKey = "partition"
@@ -56,6 +58,11 @@ func (c *control) saveState() {
 	}
 	if c.runRecord != nil {
 		m.Run = c.runRecord.GetNumber()
+	}
+	if c.run != nil {
+		if d := c.run.Drift(); d.Slips > 0 || len(d.Findings) > 0 {
+			m.Drift = &d
+		}
 	}
 	text, err := json.Marshal(m)
 	c.mu.Unlock()

@@ -10,8 +10,8 @@ const (
 	// decisionBlocks is for how many blocks after a slip was seen nothing is told: the pairs that see it later tell which
 	// of two sources has moved.
 	decisionBlocks = 2
-	// maxFindings bounds what a Monitor remembers; slips are counted all the same.
-	maxFindings = 64
+	// MaxFindings bounds what a Monitor remembers; slips are counted all the same.
+	MaxFindings = 64
 )
 
 // Finding says that the event numbers of a source were apart from those of most others.
@@ -154,7 +154,7 @@ func (m *Monitor) noteMove(source, reference, behind int) {
 	if m.behind[source] = behind; behind == 0 {
 		return
 	}
-	if len(m.findings) == maxFindings {
+	if len(m.findings) == MaxFindings {
 		over := slices.IndexFunc(m.findings, func(x Finding) bool { return x.Until > 0 })
 		m.findings = slices.Delete(m.findings, max(0, over), max(0, over)+1)
 	}
