@@ -15,7 +15,7 @@ func TestKubernetesBareNIC(t *testing.T) {
 	t.Cleanup(func() { k.must("label", "nodes", "--all", "ringlet/node-") })
 	var f figures
 	f.took("three nodes on their hosts' network and the control Ready, after apply",
-		k.deploy("checks/e2e/testdata/bare-nic", 3))
+		k.deploy("checks/e2e/testdata/bare-nic", names(3)...))
 
 	var list struct {
 		Items []struct {

@@ -176,10 +176,18 @@ func openKubernetes(t *testing.T) *kubernetes {
 	return k
 }
 
-// deploy applies an overlay of so many nodes and the control, and takes it away again when the test ends.
-func (k *kubernetes) deploy(place string, nodes int) time.Duration {
+// names are those of n nodes of a set.
+func names(n int) (out []string) {
+	for i := range n {
+		out = append(out, fmt.Sprint("n-", i))
+	}
+	return out
+}
+
+// deploy applies an overlay of these nodes and the control, and takes it away again when the test ends.
+func (k *kubernetes) deploy(place string, nodes ...string) time.Duration {
 	k.t.Helper()
-	place, k.wanted = repository(k.t, place), nodes+1
+	place, k.wanted = repository(k.t, place), len(nodes)+1
 	k.image()
 	k.t.Cleanup(func() {
 		if k.t.Failed() {
@@ -188,8 +196,14 @@ func (k *kubernetes) deploy(place string, nodes int) time.Duration {
 		k.must("delete", "namespace", "ringlet", "--wait", "--timeout=120s")
 	})
 	k.must("apply", "-f", repository(k.t, "k8s/base/namespace.yaml"))
+	keys := slices.Clone(nodes)
+	for _, n := range names(4) { // the base has their keys
+		if !slices.Contains(keys, n) {
+			keys = append(keys, n)
+		}
+	}
 	secrets, err := output([]string{"RINGLET=" + k.ringlet, "KUBECTL=" + k.kubectl}, nil,
-		repository(k.t, "k8s/dev-certs.sh"), strconv.Itoa(max(nodes, 4)), k.keys)
+		repository(k.t, "k8s/dev-certs.sh"), strings.Join(keys, ","), k.keys)
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -216,7 +230,7 @@ func (k *kubernetes) printState() {
 func TestKubernetes(t *testing.T) {
 	k := openKubernetes(t)
 	var f figures
-	f.took("six nodes and the control Ready, after apply", k.deploy("k8s/overlays/test-cluster", 6))
+	f.took("six nodes and the control Ready, after apply", k.deploy("k8s/overlays/test-cluster", names(6)...))
 	c := k.crew()
 
 	hosts := map[string]int{}
