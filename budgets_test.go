@@ -34,7 +34,7 @@ var budgets = map[string]int{
 	"ecs/figures":              670,
 	"ecs/journal":              230,
 	"ecs/page":                 120,
-	"ecs/partition":            4765,
+	"ecs/partition":            4775,
 	"ecs/partition/fault":      1155,
 	"ecs/partition/merging":    120,
 	"ecs/partition/nodes":      5400,
