@@ -327,7 +327,9 @@ func (in *intake) offerFragments(fragments []live.Fragment, refs *[maxFeedBatch]
 		var wrong *live.FragmentError
 		if v == live.OfferThrown && errors.As(err, &wrong) {
 			in.stage.free(p.Ref)
-			in.noteGivenUp(p.Event, wrong.Fault)
+			if wrong.WideBits == 0 { // else it is the number of no event
+				in.noteGivenUp(wrong.Event, wrong.Fault)
+			}
 			in.live.changed.Broadcast() // there is room
 		}
 		if err != nil {

@@ -53,6 +53,8 @@ type InputKind struct {
 	Network bool
 	// Sized: the source may declare larger fragments than event.MaxNarrowFragment, by the option max.
 	Sized bool
+	// Counter: the source may declare that its numbers are those of a counter with few bits, by the option wrap.
+	Counter bool
 }
 
 // rows is the table of sources. The setting input chooses a row: an empty input is generated data, a name of this
@@ -82,13 +84,15 @@ var rows = []InputKind{
 		Claim:   claimTCP,
 		Network: true,
 		Sized:   true,
+		Counter: true,
 	},
 	{
-		Kind:  registry.Kind{Name: "unix", Help: "frames over a Unix-domain socket"},
-		Feed:  frames.OpenUnix,
-		Check: frames.CheckUnix,
-		Claim: claimPath,
-		Sized: true,
+		Kind:    registry.Kind{Name: "unix", Help: "frames over a Unix-domain socket"},
+		Feed:    frames.OpenUnix,
+		Check:   frames.CheckUnix,
+		Claim:   claimPath,
+		Sized:   true,
+		Counter: true,
 	},
 	{
 		Kind:     registry.Kind{Name: "exec", Help: "frames that a program prints"},
@@ -96,6 +100,7 @@ var rows = []InputKind{
 		Check:    frames.CheckExec,
 		FreeText: true,
 		Sized:    true,
+		Counter:  true,
 	},
 	{
 		Kind:      registry.Kind{Name: "udp", Help: "EJFAT's segments over UDP"},
@@ -104,6 +109,7 @@ var rows = []InputKind{
 		Claim:     claimUDP,
 		Unordered: true,
 		Network:   true,
+		Counter:   true,
 	},
 }
 

@@ -17,7 +17,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"math/bits"
 	"slices"
 	"sync"
 	"time"
@@ -118,7 +117,7 @@ func openLive(ctx context.Context, s Settings) (Source, error) {
 	}
 	l.changed = sync.NewCond(&l.mu)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	window := 1 << bits.Len(uint(max(4*s.Packing, minWindow)-1))
+	window := matchWindow(s.Packing)
 	names, unordered, err := l.open(ctx, inputs, each, window)
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -134,6 +133,9 @@ func openLive(ctx context.Context, s Settings) (Source, error) {
 		AlignLog2:            liveAlignLog2,
 		MaxLeap:              s.Live.MaxLeap,
 	}, names, unordered)
+	for i := range l.sourceCount {
+		l.matcher.SetWrap(i, inputs[l.firstSource+i].Options.Wrap)
+	}
 	l.fragments = make([]live.FragmentRef, l.sourceCount*s.Packing)
 	return l, nil
 }
@@ -154,6 +156,7 @@ func (l *Live) open(ctx context.Context, inputs []Input, each []int,
 			Log:       l.cfg.Live.Log,
 
 			MaxFragment: in.MaxFragment,
+			WrapBits:    in.Options.Wrap,
 		})
 		if err != nil {
 			return nil, nil, err

@@ -3,6 +3,7 @@ package source
 import (
 	"fmt"
 	"math"
+	"math/bits"
 
 	"ringlet/event"
 	"ringlet/event/placing"
@@ -17,6 +18,9 @@ const (
 	maxLiveBytes   = 64 << 20 // of all sources in a MEP, unless slot-size says so, while what they declare allows it
 )
 
+// matchWindow is how many events are matched at a time, a power of two.
+func matchWindow(packing int) int { return 1 << bits.Len(uint(max(4*packing, minWindow)-1)) }
+
 // sourceBytes is how many bytes the fragments of each source may have in a block, padding included: room for the
 // largest fragment that each declares, and the same more for all.
 func sourceBytes(s *Settings, inputs []Input) ([]int, error) {
@@ -24,6 +28,9 @@ func sourceBytes(s *Settings, inputs []Input) ([]int, error) {
 	each := make([]int, sources)
 	least := event.MEPHeaderSize(sources)
 	for i := range inputs {
+		if err := inputs[i].checkWrap(matchWindow(s.Packing)); err != nil {
+			return nil, err
+		}
 		each[i] = inputs[i].paddedMax()
 		least += each[i] + inputs[i].headerBytes(s.Packing)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"ringlet/event"
@@ -16,10 +17,12 @@ type Options struct {
 	Name string // how people call the source; "": by its front-end's name for it, or by kind and address
 	// MaxFragment is the size of the largest fragment in bytes; 0: the source declares none.
 	MaxFragment int
+	// Wrap is how many bits the counter has by which the front-end numbers events; 0: 64.
+	Wrap uint8
 }
 
 // optionNames are the options that each kind takes.
-var optionNames = []string{"name", "max"}
+var optionNames = []string{"name", "max", "wrap"}
 
 // optionsAt is where the options of an address begin, at their question mark, or -1. A free text, such as a command,
 // has them in its last word, which begins with the question mark: exec:./readout ?name=tof.
@@ -60,6 +63,10 @@ func (in *Input) splitOptions() error {
 		return fmt.Errorf("%s: fragments of %s: have at most %d bytes: leave max out", in.Text, in.Kind.Name,
 			event.MaxNarrowFragment)
 	}
+	if in.Options.Wrap != 0 && !in.Kind.Counter {
+		return fmt.Errorf("%s: %s: takes numbers of 64 bits only, since its front-end must know what it has sent: let the "+
+			"front-end unwrap its counter, and leave wrap out", in.Text, in.Kind.Name)
+	}
 	in.Address = in.Address[:at]
 	if len(rest) > 0 {
 		in.Address += "?" + strings.Join(rest, "&")
@@ -88,8 +95,28 @@ func (o *Options) set(name, value string) error {
 		var err error
 		o.MaxFragment, err = parseMax(value)
 		return err
+	case "wrap":
+		if o.Wrap != 0 {
+			return errors.New("it has wrap twice: leave one out")
+		}
+		bits, err := strconv.ParseUint(value, 10, 8)
+		if err != nil || bits < 1 || bits > 63 {
+			return fmt.Errorf("wrap is how many bits the counter of the front-end has, 1 to 63, not %q", value)
+		}
+		o.Wrap = uint8(bits)
 	}
 	return nil
+}
+
+// checkWrap refuses a counter so short that fragments which come out of order could not be told from those of a lap
+// later, in a window of that many events.
+func (in *Input) checkWrap(window int) error {
+	if in.Options.Wrap == 0 || !in.Kind.Unordered || uint64(window)/3 <= uint64(1)<<in.Options.Wrap/4 {
+		return nil
+	}
+	return &ConfigError{"input", fmt.Sprintf("%s: a counter of %d bits is too short where fragments may come out of "+
+		"order and %d events are matched at a time: lower packing, or take a counter with more bits", in.Text, in.Options.Wrap,
+		window)}
 }
 
 // checkNames refuses a name that two sources have.

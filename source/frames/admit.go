@@ -19,6 +19,7 @@ type runState struct {
 	givenUp      givenUpRanges // of the whole run
 	ended        bool          // the front-end has declared the end of its run: no event from end on
 	endEvent     uint64
+	wraps        bool // the front-end numbers with a counter of few bits, endEvent too
 }
 
 // resumeFrom returns the event from which a front-end is asked to send: all fragments below are there, or have their
@@ -57,7 +58,7 @@ func (s *runState) noteGivenUp(x givenUpRange) {
 // ackFor returns the event below which a front-end of that version is told that all is safe.
 func (s *runState) ackFor(version uint8) uint64 {
 	safe := s.safeBelow
-	if s.ended {
+	if s.ended && !s.wraps {
 		safe = min(safe, s.endEvent)
 	}
 	if version == version1 && s.isHeldBack {

@@ -66,6 +66,7 @@ func newFeed(ctx context.Context, set live.FeedSettings) *feed {
 		programLog:      connlimit.LogLimiter{Burst: maxLogLines},
 		takeoverTimeout: maxTakeoverWait,
 	}
+	f.state.wraps = set.WrapBits > 0
 	f.ctx, f.stop = context.WithCancel(context.WithoutCancel(ctx))
 	return f
 }

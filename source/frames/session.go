@@ -180,7 +180,10 @@ func (s *session) readHello() (hello, error) {
 func (s *session) attach(h hello) (refusal *answer, before *session) {
 	f := s.feed
 	f.mu.Lock()
-	numbers := f.store.eventNumbers() // the consumer reports fragments as taken before it frees them, so each is counted
+	var numbers []uint64
+	if f.set.WrapBits == 0 { // the consumer reports fragments as taken before it frees them, so each is counted
+		numbers = f.store.eventNumbers()
+	}
 	a := f.state.answerHello(h, &f.set, f.state.resumeFrom(numbers))
 	if a.Code != codeAccepted {
 		if a.Code == codeBusy {
@@ -205,12 +208,15 @@ func (s *session) attach(h hello) (refusal *answer, before *session) {
 	}
 	f.mu.Unlock()
 	f.stats.attached.Add(1)
-	s.resumeFrom, s.bankType = a.A, event.BankType(h.Type)
+	s.bankType = event.BankType(h.Type)
+	if f.set.WrapBits == 0 { // else the numbers of frames cannot be compared with the one that was asked for
+		s.resumeFrom = a.A
+	}
 	if h.Type == noType {
 		s.bankType = event.TestDet
 	}
 	s.storedEvents = eventsFrom(numbers, s.resumeFrom)
-	f.logEvent(slog.LevelInfo, "a front-end is attached", "frontend", s.frontend, "next", s.resumeFrom)
+	f.logEvent(slog.LevelInfo, "a front-end is attached", "frontend", s.frontend, "next", a.A)
 	f.warnOldVersion()
 	// A connection whose hello has just come has room for an answer; if it is broken, receive says so.
 	_, _ = s.conn.Write(appendAnswer(nil, s.version, a))
@@ -461,7 +467,7 @@ func (s *session) publishFrames(fragments, bytes, repeated uint64) {
 			"frontend", s.frontend, "asked for", s.resumeFrom, "such", s.belowResumeCount)
 	}
 	s.belowRanges, s.belowResumeCount = s.belowRanges[:0], 0
-	if news && s.state.endEvent < acceptedBelow {
+	if news && !s.state.wraps && s.state.endEvent < acceptedBelow {
 		f.logEvent(slog.LevelWarn, "the run is declared over below events that came", "frontend", s.frontend, "end",
 			s.state.endEvent,
 			"came", acceptedBelow)

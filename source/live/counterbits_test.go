@@ -15,8 +15,9 @@ func TestACounterThatBeganAnewIsNamed(t *testing.T) {
 		8: "256", 12: "4096", 15: "32768", 16: "65536", 24: "16777216", 31: "2147483648", 32: "4294967296",
 		48: "281474976710656",
 	} {
-		want := "; this looks like a counter of " + strconv.Itoa(int(bits)) + " bits that began anew at 0: let the " +
-			"front-end count in 64 bits, adding " + add + " each time"
+		want := "; this looks like a counter of " + strconv.Itoa(int(bits)) + " bits that began anew at 0: put ?wrap=" +
+			strconv.Itoa(int(bits)) + " behind the address of the input, or let the front-end count in 64 bits, adding " + add +
+			" each time"
 		for _, unordered := range []bool{false, true} {
 			x := newRun(rules(), unordered)
 			last := uint64(1)<<bits - 1

@@ -32,11 +32,17 @@ type FragmentError struct {
 	Fault       Fault
 	Reference   uint64 // the number that Fault compares it with
 	CounterBits uint8  // not 0: the numbers look like a counter of this many bits that wrapped around
+	GuessedBits uint8  // not 0: the source has a counter of this many bits, and its lap is guessed
+	WideBits    uint8  // not 0: the source has a counter of this many bits, and the number has more
 }
 
 func (e *FragmentError) Error() string {
 	if e.Fault == FaultRepeat {
 		return fmt.Sprintf("source %s: the fragment of event %d came again; the first one stays", e.Source, e.Event)
+	}
+	if e.WideBits > 0 {
+		return fmt.Sprintf("source %s: a fragment has the number %d, which a counter of %d bits cannot show: correct wrap "+
+			"of the input, or leave it out", e.Source, e.Event, e.WideBits)
 	}
 	word := fmt.Sprintf("has fault %d at", uint8(e.Fault))
 	if int(e.Fault) < len(faultWords) && e.Fault > 0 {
@@ -44,8 +50,13 @@ func (e *FragmentError) Error() string {
 	}
 	text := fmt.Sprintf("source %s: the fragment of event %d %s %d", e.Source, e.Event, word, e.Reference)
 	if e.CounterBits > 0 {
-		text += fmt.Sprintf("; this looks like a counter of %d bits that began anew at 0: let the front-end count in 64 "+
-			"bits, adding %d each time", e.CounterBits, uint64(1)<<e.CounterBits)
+		text += fmt.Sprintf("; this looks like a counter of %d bits that began anew at 0: put ?wrap=%d behind the "+
+			"address of the input, or let the front-end count in 64 bits, adding %d each time", e.CounterBits, e.CounterBits,
+			uint64(1)<<e.CounterBits)
+	}
+	if e.GuessedBits > 0 {
+		text += fmt.Sprintf("; a counter of %d bits cannot show how much it lost: the number that is nearest to the run is "+
+			"taken, and nothing proves it", e.GuessedBits)
 	}
 	return text
 }

@@ -49,6 +49,8 @@ type Counts struct {
 	Late             uint64 `help:"fragments thrown away since their event was decided without them"`
 	Jumps            uint64 `help:"fragments thrown away since their number jumped"`
 	WaitingFragments uint64 `count:"waiting" kind:"level" help:"fragments not built yet; after a run, those left over"`
+	Laps             uint64 `kind:"level" help:"times that the counter of a live source with wrap began anew"`
+	GuessedLaps      uint64 `count:"guessed" help:"times that the lap of a live source's counter was guessed from the run"`
 	FirstEvent       uint64 `count:"first_event" kind:"level" help:"lowest number of an event of which a fragment came"`
 	NewestEvent      uint64 `count:"last_event" kind:"level" help:"number of the event of the newest fragment"`
 }

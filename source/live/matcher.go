@@ -23,6 +23,7 @@ type Matcher struct {
 	numbering    numbering
 	cuts         cuts
 	heldBack     bool // at decidedBelow: earlier events must be cut first, in a MEP of their own
+	awaitsCut    bool // the run goes on already, and no cut has said how far it has come
 	lacksStopped bool // at decidedBelow: the event lacks a fragment that a stopped source will not give
 }
 
@@ -55,12 +56,23 @@ func NewMatcher(rules Rules, names []string, unordered []bool) *Matcher {
 	return m
 }
 
-// Offer offers a fragment of a source. The error is a *FragmentError: with OfferThrown, what is wrong with the
-// fragment; with OfferKept, that numbers were left out before it. The Matcher counts both.
+// Offer offers a fragment of a source. If the source has a counter (SetWrap), its number becomes one of 64 bits. The
+// error is a *FragmentError: with OfferThrown, what is wrong with the fragment; with OfferKept, that numbers were left
+// out before it. The Matcher counts both.
 func (m *Matcher) Offer(source int, p FragmentRef, now time.Duration) (OfferResult, error) {
 	s := &m.numbering.sources[source]
 	if !s.started && p.Event < NoEvent {
 		s.started, s.since, s.resumed = true, now, now // for events that waited for the source, its time-out begins now
+	}
+	if s.wraps() {
+		if p.Event>>s.counterBits > 0 {
+			s.countThrown(FaultJump)
+			return OfferThrown, &FragmentError{Source: s.name, Event: p.Event, Fault: FaultJump, WideBits: s.counterBits}
+		}
+		if m.awaitsCut {
+			return OfferAhead, nil
+		}
+		p.Event = s.unwrap(p.Event, m.firstExpected(), max(m.numbering.window.low, m.cuts.end))
 	}
 	gaps, at := s.counts.Gaps, s.nextNumber
 	if fault, than := s.checkNumber(p.Event); fault > 0 {
@@ -88,7 +100,8 @@ func (m *Matcher) SetStalled(source int, stalled bool, now time.Duration) {
 }
 
 // SkipFirstTimeout gives the first fragment of a source no longer time-out than any other: the run goes on already.
-func (m *Matcher) SkipFirstTimeout() { m.rules.FirstFragmentTimeout = 0 }
+// A source with a counter waits for the first cut, which says how far the run has come.
+func (m *Matcher) SkipFirstTimeout() { m.rules.FirstFragmentTimeout, m.awaitsCut = 0, true }
 
 // CountLeftOver counts fragments as left over that the caller will not offer, since the run ends and there is no room.
 func (m *Matcher) CountLeftOver(source, n int) {
@@ -107,7 +120,10 @@ func (m *Matcher) StopSource(source int) {
 }
 
 // AddCut adds a cut: the events of a further MEP.
-func (m *Matcher) AddCut(c Cut, now time.Duration) { m.cuts.add(c, now) }
+func (m *Matcher) AddCut(c Cut, now time.Duration) {
+	m.cuts.add(c, now)
+	m.awaitsCut = false
+}
 
 // IsCutDecided says whether there is a cut that is not taken and the events of the first one are decided.
 func (m *Matcher) IsCutDecided() bool { return m.cuts.isDecided() }

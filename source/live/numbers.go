@@ -9,9 +9,11 @@ type sourceNumbers struct {
 	name    string
 	index   int
 	ordered bool
-	window  *window
-	rules   *Rules
-	dropped *[]DroppedFragment // fragments to be given back to the caller
+	// counterBits is how many bits its counter has; 0: its numbers are taken as they are
+	counterBits uint8
+	window      *window
+	rules       *Rules
+	dropped     *[]DroppedFragment // fragments to be given back to the caller
 
 	started           bool          // a fragment has come, even if it was thrown away
 	hasAccepted       bool          // a number was accepted
@@ -24,6 +26,8 @@ type sourceNumbers struct {
 	gapEnd            uint64        // the first number after those that it left out last
 	emptyRunSteps     int           // how often in a row it left out minEmptyRun numbers or more: it counts in steps
 	lateNumber        uint64        // a late number beyond nextNumber; noFragment if there is none
+	guessesLap        bool          // the lap of the number offered last follows from the run only
+	guessedAt         uint64        // the last number whose lap was guessed; noFragment if there is none
 	wrapBits          uint8         // not 0: the numbers look like a counter of this many bits that wrapped around
 	beyondWindow      pendingList   // accepted, beyond the window, in order
 	suspects          pendingList   // not accepted: in the order in which they came
@@ -44,7 +48,7 @@ const maxSuspects = 2
 func (s *sourceNumbers) begin() {
 	s.fragments = make([]FragmentRef, s.rules.Window)
 	s.beyondWindow, s.suspects = make(pendingList, 0, 2*maxSuspects), make(pendingList, 0, maxSuspects)
-	s.lateNumber = noFragment
+	s.lateNumber, s.guessedAt = noFragment, noFragment
 	for i := range s.fragments {
 		s.fragments[i].Event = noFragment
 	}
@@ -127,7 +131,11 @@ func (s *sourceNumbers) faultError(event uint64, fault Fault, at uint64) error {
 		Fault:     fault,
 		Reference: at,
 	}
-	if fault == FaultBackwards || fault == FaultLate {
+	switch {
+	case fault == FaultGap && event == s.guessedAt:
+		e.GuessedBits = s.counterBits
+	case s.wraps():
+	case fault == FaultBackwards || fault == FaultLate:
 		e.CounterBits = s.wrapBits
 	}
 	return e
@@ -235,6 +243,9 @@ func (s *sourceNumbers) acceptLower(p pendingFragment) {
 
 // noteAccepted notes that a number is accepted.
 func (s *sourceNumbers) noteAccepted(e uint64) {
+	if s.wraps() {
+		s.noteLap(e)
+	}
 	switch {
 	case !s.hasAccepted:
 		s.counts.FirstEvent = e
