@@ -8,6 +8,7 @@ const files = { "./logic.js": "../web/js/logic.js", "../uplot/phases.js": "../..
 const address = (path) => "data:text/javascript," + encodeURIComponent(readFileSync(new URL(path, import.meta.url), "utf8").replace(/from "([^"]+)"/g, (_, from) => `from "${address(files[from])}"`));
 const load = (path) => import(address(path));
 const q = await load("../web/js/quality.js"), heat = await load("../web/js/heat.js"), dec = await load("../web/js/decisions.js"), shown = await load("../web/js/display.js");
+const of = await load("../web/js/distributions.js");
 const reg = await load("../web/js/registers.js");
 const l = await load("../web/js/logic.js"), drawing = await load("../../../internal/uplot/phases.js");
 const plain = (s) => s.replaceAll("\u202f", " ");
@@ -364,4 +365,18 @@ test("registers have marks, what was counted since the clear, and free slots of 
   assert.deepEqual(free.rows(at(3, 3, 3)), [{ name: "n1 n2", free: 3, slots: 4, least: 1, shares: [0.25, 0.5, 0.75] }]);
   free.add(at(4, 0, 2)); // another run
   assert.deepEqual(free.rows(at(4, 0, 2))[0].shares, [0.5]);
+});
+
+test("histograms of sources are read, compared by name and written for other programs", () => {
+  const report = (name, bars) => JSON.stringify({ sources: [{ source: 1, name, fragments: 4, missing: 1, used: 4, size_bytes: { p50: 100, bars } }] });
+  const [mine] = of.readSources(report("tof, left", [{ from: 100, to: 103, n: 3 }, { from: 200, to: 207, n: 1 }])), others = of.readSources(report("tof, left", [{ from: 100, to: 103, n: 30 }, { from: 400, to: 415, n: 30 }]));
+  assert.deepEqual([mine.name, mine.missing, mine.size_bytes.sum, mine.size_bytes.p50, mine.interval_us], ["tof, left", 1, 4, 100, null]);
+  assert.equal(of.likeness(mine.size_bytes, of.find(others, mine).size_bytes), 0.5);
+  assert.equal(of.find(of.readSources(report("camera", [])), mine), null);
+  assert.equal(of.likeness(mine.size_bytes, null), null);
+  const range = of.span(mine.size_bytes, null), drawn = of.steps(mine.size_bytes, range);
+  assert.deepEqual([drawn[0].x, drawn[0].height, drawn[1].height], [0, 1, 1 / 3]);
+  assert.ok(drawn[1].x + drawn[1].width <= 1.0001 && drawn[1].x > drawn[0].x + drawn[0].width);
+  assert.equal(of.csv(7, [mine]), 'run,source,name,quantity,from,to,count\n7,1,"tof, left",size_bytes,100,103,3\n7,1,"tof, left",size_bytes,200,207,1\n');
+  assert.deepEqual([of.readSources("{"), of.readSources(""), of.span(null)], [[], [], null]);
 });

@@ -3,6 +3,7 @@ import { between, bytes, count, counters, day, ending, exact, explained, joined,
 import { button, card, cell, chip, h, keyed, table, text, toast } from "./dom.js";
 import { told } from "./commands.js";
 import { call, store } from "./api.js";
+import { distributions } from "./view_distributions.js";
 
 const columns = [
   { title: "Run", class: "n" }, { title: "Verdict" }, { title: "Started (UTC)", class: "whole" }, { title: "Lasted", class: "n" }, { title: "Events", class: "n" },
@@ -120,7 +121,7 @@ function show(root, r) {
       h("div", { class: "halfbox" }, card("What came out", null, h("dl", { class: "facts" }, facts(r))), card("Events of the run", null, events(r)),
         h("section", { class: "card" }, h("div", { class: "head" }, h("h2", {}, "Configuration"), copy), h("p", { class: "note hash" }, `SHA-256 ${r.configurationHash || "–"}`), h("pre", { class: "short", tabindex: "0", "aria-label": "Configuration" }, r.configuration || "none"))),
       h("div", { class: "halfbox" }, card("Accounts", "two sums, counted apart, that must be equal", (r.accounts || []).length ? accounts(r) : h("p", { class: "note" }, "They are closed when the run is over."))),
-      counterTable(r)),
+      distributions(r), counterTable(r)),
   ];
   root.replaceChildren(...parts.filter(Boolean));
 }
