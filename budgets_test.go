@@ -37,7 +37,7 @@ var budgets = map[string]int{
 	"ecs/partition":            4775,
 	"ecs/partition/fault":      1155,
 	"ecs/partition/merging":    120,
-	"ecs/partition/nodes":      5400,
+	"ecs/partition/nodes":      5420,
 	"ecs/record":               910,
 	"ecs/run":                  380,
 	"event":                    1850,

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ringlet/node/config"
+	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -120,12 +121,20 @@ func TestMove(t *testing.T) {
 	if got := h.substitutes(); !slices.Equal(got, []string{"n2 by n3"}) {
 		t.Errorf("substitutes: %v", got)
 	}
+	dropped := func(node string) {
+		h.await(node+", whose units another has, has closed its files", func() bool {
+			state := h.report(node).GetStatus().GetState()
+			return state != fsm.Running.String() && state != fsm.Stopping.String()
+		})
+	}
+	dropped("n2")
 	h.awaitBuilt(before + 20_000)
-	h.mustCommand("stop")
-	good(t, h.closedRun(1), ecsv1.Verdict_VERDICT_DEGRADED, "stopped")
 	if err := move("n2", "n2"); err != nil {
 		t.Fatal(err)
 	}
+	dropped("n3")
+	h.mustCommand("stop")
+	good(t, h.closedRun(1), ecsv1.Verdict_VERDICT_DEGRADED, "stopped")
 	h.mustCommand("start")
 	h.awaitBuilding(2)
 	if got := h.substitutes(); len(got) > 0 {

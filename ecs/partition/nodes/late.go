@@ -77,7 +77,7 @@ func (l *LateCompletion) retire(ctx context.Context, r *Run) {
 		rep, err := n.client.Report(ctx, &nodev1.ReportRequest{Term: n.term})
 		at := rep.GetStatus().GetState()
 		if rep.GetRun() == l.Configuration.RunNumber && (at == fsm.Running.String() || at == fsm.Paused.String()) {
-			r.watch.retire(n)
+			r.watch.retireLogged(process{n.name, n.client, n.term})
 		}
 		return err
 	})

@@ -346,8 +346,11 @@ func (r *swapConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method 
 	return r.conn.Load().NewStream(ctx, desc, method, opts...)
 }
 
-// swap replaces the connection. Calls on the former one end with an error.
-func (r *swapConn) swap(to *grpc.ClientConn) { _ = r.conn.Swap(to).Close() }
+// present is the connection of now.
+func (r *swapConn) present() *grpc.ClientConn { return r.conn.Load() }
+
+// swap replaces the connection, and returns the former one. Calls on that go on.
+func (r *swapConn) swap(to *grpc.ClientConn) (former *grpc.ClientConn) { return r.conn.Swap(to) }
 
 // Close closes the connection.
 func (r *swapConn) Close() error { return r.conn.Load().Close() }

@@ -354,8 +354,13 @@ func (u *units) reconnect(ctx context.Context, n *member, at cluster.Member) err
 		return err
 	}
 	n.setWatch(nil)
+	before := n.process()
 	n.newEntry.Store(entry)
-	n.conn.swap(conn)
+	if former := n.conn.swap(conn); before == n.process() || u.run.Presence(n.name).ProcessEnded {
+		_ = former.Close()
+	} else {
+		go u.run.watch.retireReplaced(u.run, process{before, nodev1.NewNodeClient(former), n.term}, former)
+	}
 	soon, cancel := context.WithTimeout(ctx, u.run.opts.timeoutFor(firstAnswerTimeout))
 	defer cancel()
 	err = n.awaitAnswer(soon, true) // the cluster lists a process for some time after its end

@@ -18,6 +18,7 @@ import (
 	"ringlet/internal/address"
 	"ringlet/internal/nodename"
 	"ringlet/internal/stopwatch"
+	"ringlet/node"
 	"ringlet/node/certs"
 	"ringlet/node/fsm"
 	nodev1 "ringlet/proto/ringlet/node/v1"
@@ -225,22 +226,58 @@ func (w *watch) onReport(n *member, rep *nodev1.Report) {
 	w.set.observeReport(n.name, rep, rep.GetView() == w.set.View().GetNumber())
 	goesOn := rep.GetStatus().GetState() == fsm.Running.String() && rep.GetRun() == w.set.runNumber.Load()
 	if goesOn && queryCore(w.set.faults, func(core *fault.Core) bool { return core.RetireOnce(n.name) }) {
-		go w.retire(n)
+		go w.retireLogged(process{n.name, nodev1.NewNodeClient(n.conn.present()), n.term})
 	}
 }
 
-// retire tells a node to drop a run that has lost it. The node does not know of its loss, and other processes cannot
-// read the files that it holds open.
-func (w *watch) retire(n *member) {
+// process is one that has, or had, the units of a member: another may have them by now.
+type process struct {
+	name   string // of its node
+	client nodev1.NodeClient
+	term   *nodev1.Term
+}
+
+// retire tells a process to drop a run that has lost it. It does not know of its loss, and other processes cannot read
+// the files that it holds open.
+func (w *watch) retire(p process) error {
 	ctx, cancel := context.WithTimeout(context.Background(), w.set.opts.timeoutFor(takeOfflineTimeout))
 	defer cancel()
-	stop := &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Run: w.set.runNumber.Load(), Abandon: true}
-	if err := n.command(ctx, stop); err != nil {
-		w.set.log.Info("a node that the run has lost could not be told to drop it", "node", n.name, "err", err)
-		return
+	stop := &nodev1.CommandRequest{
+		Command:  nodev1.Command_COMMAND_STOP,
+		Run:      w.set.runNumber.Load(),
+		Abandon:  true,
+		Protocol: node.ProtocolVersion,
+		Term:     p.term,
+		Order:    commandOrder.Add(1),
 	}
-	// A node that was told to end waits until its last report was read. That of a lost node is not.
-	_, _ = n.client.Report(ctx, &nodev1.ReportRequest{Term: n.term, Done: true})
+	err := poll(ctx, retryInterval, func() (bool, error) {
+		_, err := p.client.Command(ctx, stop)
+		return status.Code(err) != codes.Unavailable || isConnRefused(err), err
+	})
+	if err == nil { // A node that was told to end waits until its last report was read. That of a lost node is not.
+		_, _ = p.client.Report(ctx, &nodev1.ReportRequest{Term: p.term, Done: true})
+	}
+	return err
+}
+
+// retireLogged retires a process once, which may have ended.
+func (w *watch) retireLogged(p process) {
+	if err := w.retire(p); err != nil {
+		w.set.log.Info("a node that the run has lost could not be told to drop it", "node", p.name, "err", err)
+	}
+}
+
+// retireReplaced retires a process in whose place another has the units of a member, and closes its connection. One that
+// stands still is told when it goes on, unless the run is over by then.
+func (w *watch) retireReplaced(r *Run, p process, conn *grpc.ClientConn) {
+	defer func() { _ = conn.Close() }()
+	for {
+		err := w.retire(p)
+		if err == nil || isConnRefused(err) || r.isEnding() {
+			return
+		}
+		time.Sleep(rewatchInterval)
+	}
 }
 
 // isTransient says whether a watch may have ended by a cut that heals: not if the connection was refused, since the
