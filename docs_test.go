@@ -33,7 +33,7 @@ var ranges = map[string][2]string{
 	"node-memory": {"0", ""}, "control-loss": {"0s", ""}, "decision-timeout": {"0s", ""},
 	"nodes": {"0", ""}, "rus": {"0", ""}, "bus": {"0", ""}, "duration": {"0s", ""}, "events": {"0", ""},
 	"packing":       {"1", "65535"},
-	"fragment-size": {"0", "65535"}, "rate": {"0", ""}, "sources": {"0", ""}, "seed": {"0", ""},
+	"fragment-size": {"0", "1GiB"}, "rate": {"0", ""}, "sources": {"0", ""}, "seed": {"0", ""},
 	"run-number": {"0", "4294967295"},
 	"backlog":    {"0", ""}, "segment-size": {"64KiB", ""}, "segment-time": {"1s", ""},
 	"fragment-timeout": {"1ms", ""},
@@ -50,7 +50,7 @@ var ranges = map[string][2]string{
 // beyond is what must be refused next to the end of a range.
 var beyond = map[string]string{"0s": "-1ns", "0": "-1", "1": "0", "65535": "65536", "1048576": "1048577",
 	"0.5": "0.51", "16": "17", "-1": "-2", "4294967295": "4294967296",
-	"64KiB": "65535", "1s": "999ms", "1ms": "999us", "2s": "1.9s", "12s": "12.1s"}
+	"64KiB": "65535", "1GiB": "1073741825", "1s": "999ms", "1ms": "999us", "2s": "1.9s", "12s": "12.1s"}
 
 type setting struct {
 	key, flag, group string
@@ -89,7 +89,7 @@ func yamlOf(key, value string) []byte {
 
 // along is what a setting has to be given with.
 var along = map[string]string{
-	"fragment-size":     "fragment-model: constant\n", // the one that reaches the end
+	"fragment-size":     "fragment-model: constant\npacking: 1\n", // the one that reaches the end
 	"debug.pull-window": "discipline: pull\n",
 	"decision-timeout":  "decision-node: n1\n",
 }

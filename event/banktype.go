@@ -7,7 +7,7 @@ import "strconv"
 type BankType uint8
 
 // The types Ringlet itself reads or writes. 89..94 take the place of a fragment that could not be read out
-// (docs/format/rawbank.md); 240 and 241 are Ringlet's own, far above the highest type LHCb has given out.
+// (docs/format/rawbank.md); 240 to 242 are Ringlet's own, far above the highest type LHCb has given out.
 const (
 	FragmentThrottled         BankType = 89 // read-out was throttled
 	FragmentBXIDCorrupted     BankType = 90 // bunch id corrupted
@@ -24,6 +24,9 @@ const (
 	// RecordBank is the type of the bank that carries an MDF record's header
 	// and the cabling of its banks through the event builder.
 	RecordBank BankType = 241
+	// FragmentPiece is the type of the banks that together hold a fragment too large for one (docs/format/rawbank.md,
+	// "Chains").
+	FragmentPiece BankType = 242
 )
 
 // String is the name LHCb gives the type, or the number of a type without a name.
@@ -54,4 +57,5 @@ var bankTypeNames = [256]string{
 	FragmentIdleBXIDCorrupted: "FragmentIdleBXIDCorrupted",
 	FragmentContainer:         "Container",
 	RecordBank:                "Record",
+	FragmentPiece:             "Piece",
 }

@@ -198,14 +198,15 @@ func (r Record) compareChecksum(sum uint32) error {
 	return nil
 }
 
-// CheckBanks walks all banks and returns the error of the first bad one, with
+// CheckBanks walks all banks and returns the error of the first bad one, or the first chain that is not whole, with
 // its offset from the record's start, or the error of Banks.
 func (r Record) CheckBanks() error {
-	c, err := r.Banks()
+	banks, err := r.Banks()
 	if err != nil {
 		return err
 	}
-	for c.Next() {
+	c := JoinBanks(banks)
+	for c.onlyLook = true; c.Next(); {
 	}
 	return shiftOffset(c.Err(), r.HeaderSize())
 }

@@ -199,9 +199,13 @@ func TestRefuseRebuild(t *testing.T) {
 	if _, err = event.AppendRecordBank(nil, header, make([]uint16, 32739)); err != nil {
 		t.Error(err)
 	}
-	dst, err := event.AppendRecordFromFragments([]byte{7}, event.MDFHeader{},
-		[]event.SourceFragment{{}, {Data: make([]byte, 65528)}})
-	wantFormatError(t, err, event.ErrRange, "length", 58)
+	same := make([]byte, 1<<16)
+	many := make([]event.SourceFragment, 1<<16)
+	for i := range many {
+		many[i].Data = same
+	}
+	dst, err := event.AppendRecordFromFragments([]byte{7}, event.MDFHeader{}, many)
+	wantFormatError(t, err, event.ErrRange, "record size", 0)
 	if len(dst) != 1 {
 		t.Errorf("dst has %d bytes after a refusal, had 1", len(dst))
 	}

@@ -188,9 +188,9 @@ type SourceFragment struct {
 }
 
 // AppendRecordFromFragments appends a version 3 record with one raw bank for each fragment, in the given order; an
-// empty fragment becomes an empty bank. It takes run, orbit and bunch from h, sets the trigger mask to all ones, and
-// computes size and checksum. A fragment above MaxBankData bytes does not fit a bank: the error is of kind ErrRange,
-// and dst is returned unchanged.
+// empty fragment becomes an empty bank, one above MaxBankData bytes a chain of banks. It takes run, orbit and bunch
+// from h, sets the trigger mask to all ones, and computes size and checksum. If the record does not fit the 32 bits of its
+// size, the error is of kind ErrRange, and dst is returned unchanged.
 //
 // It is for generated data; Rebuilder is for container fragments.
 func AppendRecordFromFragments(dst []byte, h MDFHeader, fragments []SourceFragment) ([]byte, error) {
@@ -210,12 +210,7 @@ func AppendRecordFromFragments(dst []byte, h MDFHeader, fragments []SourceFragme
 func AppendRecordUnsealed(dst []byte, h MDFHeader, fragments []SourceFragment) ([]byte, error) {
 	size := uint64(MDFHeaderSize)
 	for i := range fragments {
-		f := &fragments[i]
-		if len(f.Data) > MaxBankData {
-			_, err := AppendBank(dst, f.Type, f.Version, int16(f.Source), f.Data)
-			return dst, shiftOffset(err, int(size))
-		}
-		size += BankHeaderSize + uint64(padTo(len(f.Data), bankAlign))
+		size += uint64(bankedSize(len(fragments[i].Data)))
 	}
 	if size > math.MaxUint32 {
 		return dst, tooLarge(size)
@@ -231,8 +226,8 @@ func AppendRecordUnsealed(dst []byte, h MDFHeader, fragments []SourceFragment) (
 	at := MDFHeaderSize
 	for i := range fragments {
 		f := &fragments[i]
-		end := at + BankHeaderSize + padTo(len(f.Data), bankAlign)
-		putBank(record[at:end], f.Type, f.Version, int16(f.Source), f.Data)
+		end := at + bankedSize(len(f.Data))
+		putFragment(record[at:end], f)
 		at = end
 	}
 	return dst, nil

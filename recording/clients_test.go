@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"ringlet/event"
 	"ringlet/event/pattern"
 	"ringlet/testkit/cases"
 	"ringlet/testkit/compiled"
@@ -210,6 +211,33 @@ func TestClientsReadWideMFPs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if said := readBy(t, reader(t), path)[path]; said != want {
 				t.Errorf("said %q, expected %q", said, want)
+			}
+		})
+	}
+}
+
+// TestClientsJoinChains holds that the clients join the banks of a large fragment, and say that a chain is damaged.
+func TestClientsJoinChains(t *testing.T) {
+	data := make([]byte, 200_001)
+	for i := range data {
+		data[i] = byte(i >> 7)
+	}
+	record, err := event.AppendRecordFromFragments(nil, event.MDFHeader{Run: 1}, []event.SourceFragment{
+		{Type: 9, Source: 1, Data: data[:10]}, {Type: 51, Version: 2, Source: 7, Data: data},
+		{Type: 9, Source: 2, Data: data[:65_527]}})
+	must.OK(t, err)
+	whole, broken := filepath.Join(t.TempDir(), "whole.mdf"), filepath.Join(t.TempDir(), "broken.mdf")
+	must.OK(t, os.WriteFile(whole, record, 0o666))
+	again := bytes.Clone(record)
+	again[event.MDFHeaderSize+20+65_532+4] = 51 // the type of the second bank of the chain
+	must.OK(t, os.WriteFile(broken, again, 0o666))
+	want := fmt.Sprintf("0 1 9 0 10 %d\n0 7 51 2 200001 %d\n0 2 9 0 65527 %d\n", adler32.Checksum(data[:10]),
+		adler32.Checksum(data), adler32.Checksum(data[:65_527]))
+	for name, reader := range readers {
+		t.Run(name, func(t *testing.T) {
+			said := readBy(t, reader(t), whole, broken)
+			if said[whole] != want || !strings.Contains(said[broken], "damaged") {
+				t.Errorf("said %q, expected %q; of what is broken: %q", said[whole], want, said[broken])
 			}
 		})
 	}

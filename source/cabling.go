@@ -64,8 +64,9 @@ func newCabling(ctx context.Context, cat *catalog, data []byte, cfg ReplayConfig
 		}
 		least = configured/rus + 1
 	}
-	need := (cat.maxFragmentBytes + maxContainer - 1) / maxContainer // no stream carries more than maxContainer
-	streams := max(least, (need+rus-1)/rus)                          // of each readout unit
+	most := cat.maxContainer() // no stream carries more
+	need := (cat.maxFragmentBytes + most - 1) / most
+	streams := max(least, (need+rus-1)/rus) // of each readout unit
 	for tried := 0; ; tried++ {
 		if c.division = placing.EvenDivision(rus, streams); c.streamCount() > maxSources {
 			return nil, &ConfigError{"streams",
@@ -85,7 +86,7 @@ func newCabling(ctx context.Context, cat *catalog, data []byte, cfg ReplayConfig
 	if configured > 0 {
 		return nil, &ConfigError{"streams", fmt.Sprintf(
 			"%d in all are too few for this file: its events need at least %d on each of %d readout units, so that no "+
-				"fragment exceeds %d bytes", configured, streams, rus, event.MaxNarrowFragment)}
+				"fragment exceeds %d bytes", configured, streams, rus, most)}
 	}
 	return c, nil
 }
@@ -128,7 +129,8 @@ func (c *cabling) fitsContainers(ctx context.Context, cat *catalog, data []byte)
 	for id, s := range c.streamByKey {
 		worst[s] += int64(cat.keys.maxBytes[id])
 	}
-	if slices.Max(worst) <= maxContainer {
+	most := int64(cat.maxContainer())
+	if slices.Max(worst) <= most {
 		return true, nil // even if all keys had their largest size in one event
 	}
 	sums := newFragmentSizes(c.streamCount())
@@ -138,7 +140,7 @@ func (c *cabling) fitsContainers(ctx context.Context, cat *catalog, data []byte)
 			return false, err
 		}
 		for _, s := range sums.nonEmpty {
-			if sums.size[s] > maxContainer {
+			if int64(sums.size[s]) > most {
 				return false, nil
 			}
 		}

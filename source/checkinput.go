@@ -66,10 +66,14 @@ func CheckInput(input string) (out []error) {
 		return append(out, err)
 	}
 	for _, in := range list {
-		if in.Kind.Check == nil {
-			continue
+		var err error
+		if in.Kind.Check != nil {
+			err = in.Kind.Check(in.Address)
 		}
-		if err := in.Kind.Check(in.Address); err != nil {
+		if err == nil && in.Kind.Held != nil {
+			_, err = in.Kind.Held(in.Address, in.MaxFragment)
+		}
+		if err != nil {
 			out = append(out, fmt.Errorf("%s: %w", in.Text, err))
 		}
 	}

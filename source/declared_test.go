@@ -20,6 +20,9 @@ func TestInputsDeclareTheirLargestFragment(t *testing.T) {
 		"unix:/a?b":                   {"/a?b", 65535},
 		"unix:/a?max=1kB":             {"/a", 1000},
 		"exec:x ?max=8MiB&name=y":     {"x", 8 << 20},
+		"shm:x?max=8MiB":              {"x", 8 << 20},
+		"shm:x?size=25MiB&max=8MiB":   {"x?size=25MiB", 8 << 20},
+		"udp:h:1/2?max=1000":          {"h:1/2", 1000},
 	} {
 		list, err := ParseInputs(input)
 		if err != nil || list[0].Address != want.address || list[0].MaxFragment != want.most || list[0].Text != input {
@@ -28,7 +31,7 @@ func TestInputsDeclareTheirLargestFragment(t *testing.T) {
 	}
 	for _, input := range []string{"tcp:h:1?max=0", "tcp:h:1?max=1025MiB", "tcp:h:1?max=", "tcp:h:1?max=-1",
 		"unix:/a?max=x",
-		"shm:x?max=65535", "udp:h:1/2?max=1000", "tcp:h:1?max=1&max=2"} {
+		"shm:x?max=65534", "shm:x?size=24MiB&max=8MiB", "tcp:h:1?max=1&max=2"} {
 		if wrong := CheckInput(input); len(wrong) != 1 || !strings.Contains(wrong[0].Error(), input) {
 			t.Errorf("%s: %v", input, wrong)
 		}
@@ -46,6 +49,12 @@ func TestBlocksHaveSpaceForWhatIsDeclared(t *testing.T) {
 	}
 	if waiting[0] < 5*8<<20 || waiting[0] > 6*8<<20 || waiting[1] > 8<<20 {
 		t.Errorf("%d bytes wait for blocks", waiting)
+	}
+	for input, least := range map[string]int{"shm:x?max=100MiB": 300 << 20, "udp:h:1?max=100MiB": 200 << 20} {
+		_, _, held, err := LiveBlocks(Settings{Input: input, RUs: 1, GeneratorConfig: s.GeneratorConfig})
+		if least += 300 << 20; err != nil || held[0] < least || held[0] > least+40<<20 {
+			t.Errorf("%s: %d bytes wait for blocks, %v", input, held, err)
+		}
 	}
 	least := event.MEPHeaderSize(2) + 8<<20 + event.WideMFPHeaderSize(100) + 65536 + event.MFPHeaderSize(100)
 	s.Live.SlotBytes = least

@@ -1,8 +1,6 @@
 package source
 
 import (
-	"encoding/binary"
-
 	"ringlet/event"
 	"ringlet/event/eudaq"
 	"ringlet/internal/crc32c"
@@ -27,9 +25,10 @@ type eudaqFile struct {
 	cat *eudaqCatalog
 
 	// owned by the goroutine that calls Next
-	nextOffsets []int // by stream: where its next fragment goes
-	mfpEnds     []int // by stream: where its MFP ends
-	mfpStarts   []int // by stream: first the bytes of its fragments, then where its MFP begins
+	nextOffsets []int  // by stream: where its next fragment goes
+	mfpEnds     []int  // by stream: where its MFP ends
+	mfpStarts   []int  // by stream: first the bytes of its fragments, then where its MFP begins
+	wide        []bool // by stream: its MFP is wide
 }
 
 func (r *eudaqFile) rowCount() int { return len(r.cat.rows) }
@@ -48,6 +47,7 @@ func (r *eudaqFile) fill(dst []byte, b *Block) error {
 func (r *eudaqFile) layOut(dst []byte, b *Block) error {
 	n := len(r.batch)
 	clear(r.mfpStarts)
+	clear(r.wide)
 	for _, at := range r.batch {
 		subs, ok := r.subEvents(at.row)
 		if !ok {
@@ -56,16 +56,21 @@ func (r *eudaqFile) layOut(dst []byte, b *Block) error {
 		for i := range subs {
 			if s, ok := r.streamOf(&subs[i]); ok {
 				r.mfpStarts[s] += roundUpToWord(len(subs[i].Bytes))
+				r.wide[s] = r.wide[s] || len(subs[i].Bytes) > event.MaxNarrowFragment
 			}
 		}
 	}
 	for s := range r.sourceCount {
-		size := event.MFPHeaderSize(n) + r.mfpStarts[s]
+		header := event.MFPHeaderSize(n)
+		if r.wide[s] {
+			header = event.WideMFPHeaderSize(n)
+		}
+		size := header + r.mfpStarts[s]
 		if size > len(dst)-b.Size {
 			return r.rowChanged(r.batch[0].row)
 		}
-		r.mfpStarts[s], r.nextOffsets[s] = b.Size, b.Size+event.MFPHeaderSize(n)
-		b.addMFP(dst, uint16(r.firstSource+s), n, size, event.FragmentMissing)
+		r.mfpStarts[s], r.nextOffsets[s] = b.Size, b.Size+header
+		b.addMFP(dst, uint16(r.firstSource+s), n, size, event.FragmentMissing, r.wide[s])
 		r.mfpEnds[s] = b.Size
 	}
 	return nil
@@ -85,12 +90,12 @@ func (r *eudaqFile) copyFragments(dst []byte, b *Block) error {
 				continue
 			}
 			data := subs[k].Bytes
-			if roundUpToWord(len(data)) > r.mfpEnds[s]-r.nextOffsets[s] || len(data) > event.MaxNarrowFragment {
+			if roundUpToWord(len(data)) > r.mfpEnds[s]-r.nextOffsets[s] || len(data) > event.MaxNarrowFragment && !r.wide[s] {
 				return r.rowChanged(at.row)
 			}
-			types, sizes := event.MFPTables(dst[r.mfpStarts[s]:], n)
+			types, sizes, _ := mfpTables(dst[r.mfpStarts[s]:], n, r.wide[s])
 			types[i] = uint8(event.TestDet)
-			binary.LittleEndian.PutUint16(sizes[2*i:], uint16(len(data)))
+			putSize(sizes, i, len(data), r.wide[s])
 			end := r.nextOffsets[s] + copy(dst[r.nextOffsets[s]:], data)
 			r.nextOffsets[s] = padToWord(dst, end)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"runtime/debug"
 
 	"ringlet/event"
@@ -23,7 +24,8 @@ type eudaqCatalog struct {
 	sources map[string]int // by key, in the order in which they come first
 	omitted
 
-	next uint64 // number of the next event
+	next    uint64 // number of the next event
+	hasWide bool   // a fragment may need a wide MFP
 
 	// scratch
 	subs    []eudaq.Event
@@ -102,12 +104,15 @@ func (c *eudaqCatalog) check(subs []eudaq.Event, mode OnBadRecord) error {
 	}
 	clear(c.seen)
 	clear(c.newKeys)
+	total := 0
 	for i := range subs {
 		sub := &subs[i]
-		if len(sub.Bytes) > event.MaxNarrowFragment {
+		total += len(sub.Bytes) + wordBytes
+		if len(sub.Bytes) > event.MaxFragment {
 			return refuse(event.ErrRange, "sub-event", "%q, device %d, has %d bytes, and a fragment %d at most",
-				sub.Description, sub.Stream, len(sub.Bytes), event.MaxNarrowFragment)
+				sub.Description, sub.Stream, len(sub.Bytes), event.MaxFragment)
 		}
+		c.hasWide = c.hasWide || len(sub.Bytes) > event.MaxNarrowFragment
 		s, known := c.sourceOf(sub)
 		_, twice := c.seen[s]
 		if known {
@@ -119,6 +124,9 @@ func (c *eudaqCatalog) check(subs []eudaq.Event, mode OnBadRecord) error {
 		if twice {
 			return refuse(event.ErrOrder, "sub-event", "%q, device %d, is in it twice", sub.Description, sub.Stream)
 		}
+	}
+	if total > math.MaxUint32 {
+		return refuse(event.ErrRange, "sub-events", "they have %d bytes, and those of an event have less than 4 GiB", total)
 	}
 	if len(c.sources)+len(c.newKeys) > maxSources {
 		return refuse(event.ErrRange, "sub-events", "they are of more than %d sources", maxSources)
@@ -184,9 +192,10 @@ func (r *eudaqFile) scanFile(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	r.maxBlock = maxBlockBytes(r.sourceCount, local, false, c)
-	r.maxMEP = maxBlockBytes(r.division.Sources(), total, false, c)
+	r.maxBlock = maxBlockBytes(r.sourceCount, local, r.cat.hasWide, c)
+	r.maxMEP = maxBlockBytes(r.division.Sources(), total, r.cat.hasWide, c)
 	r.nextOffsets, r.mfpEnds, r.mfpStarts = make([]int, r.sourceCount), make([]int, r.sourceCount), make([]int,
 		r.sourceCount)
+	r.wide = make([]bool, r.sourceCount)
 	return checkBlockSize(r.maxBlock, c)
 }

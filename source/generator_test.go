@@ -129,7 +129,7 @@ func TestGeneratorRefuses(t *testing.T) {
 		"packing: 65536 events":          func(c *GeneratorConfig) { c.Packing = 65536 },
 		"streams: readout unit 1 of 2":   func(c *GeneratorConfig) { c.Division = placing.NewDivision(3, 0) },
 		"more than the 65536 sources":    func(c *GeneratorConfig) { c.Division = placing.EvenDivision(2, 40000) },
-		"whose largest fragments exceed": func(c *GeneratorConfig) { c.FragmentSize = 60000 },
+		"whose largest fragments exceed": func(c *GeneratorConfig) { c.FragmentSize = 1e9 },
 		"more than the 4 GiB":            func(c *GeneratorConfig) { c.Packing, c.FragmentSize, c.Align = 65535, 55000, 12 },
 	} {
 		c := ok

@@ -51,8 +51,10 @@ type InputKind struct {
 	// Network: the source needs nothing of its host but a network address. Any other kind reaches files, sockets or
 	// programs of the host, which the node must allow.
 	Network bool
-	// Sized: the source may declare larger fragments than event.MaxNarrowFragment, by the option max.
-	Sized bool
+	// Held is how many bytes of fragments the feed at an address keeps in memory at most, if a fragment has at most the
+	// given bytes, or why it cannot. Without it a source may not declare larger fragments than event.MaxNarrowFragment
+	// (option max).
+	Held func(address string, maxFragment int) (int, error)
 	// Counter: the source may declare that its numbers are those of a counter with few bits, by the option wrap.
 	Counter bool
 }
@@ -76,6 +78,7 @@ var rows = []InputKind{
 		Feed:  shmring.Open,
 		Check: shmring.Check,
 		Claim: claimRing,
+		Held:  shmring.Size,
 	},
 	{
 		Kind:    registry.Kind{Name: "tcp", Help: "frames over TCP"},
@@ -83,7 +86,7 @@ var rows = []InputKind{
 		Check:   frames.CheckTCP,
 		Claim:   claimTCP,
 		Network: true,
-		Sized:   true,
+		Held:    storeBytes,
 		Counter: true,
 	},
 	{
@@ -91,7 +94,7 @@ var rows = []InputKind{
 		Feed:    frames.OpenUnix,
 		Check:   frames.CheckUnix,
 		Claim:   claimPath,
-		Sized:   true,
+		Held:    storeBytes,
 		Counter: true,
 	},
 	{
@@ -99,7 +102,7 @@ var rows = []InputKind{
 		Feed:     frames.OpenExec,
 		Check:    frames.CheckExec,
 		FreeText: true,
-		Sized:    true,
+		Held:     storeBytes,
 		Counter:  true,
 	},
 	{
@@ -110,6 +113,7 @@ var rows = []InputKind{
 		Unordered: true,
 		Network:   true,
 		Counter:   true,
+		Held:      func(_ string, maxFragment int) (int, error) { return ejfat.HeldBytes(maxFragment), nil },
 	},
 }
 
@@ -117,6 +121,9 @@ var rows = []InputKind{
 func InputKinds() []InputKind {
 	return rows[1:]
 }
+
+// storeBytes is Held of a source of frames.
+func storeBytes(_ string, maxFragment int) (int, error) { return frames.StoreBytes(maxFragment), nil }
 
 // liveKind stands for a list of inputs whose kinds have feeds.
 var liveKind = InputKind{

@@ -109,7 +109,7 @@ func TestLiveTakesLargeFragments(t *testing.T) {
 	a, b := livetest.New(), livetest.New()
 	byName := map[string]*livetest.Feed{"a": a, "b": b}
 	kind := livetest.NewRow(func(name string) *livetest.Feed { return byName[name] })
-	kind.Sized = true
+	kind.Held = func(_ string, n int) (int, error) { return 2 * n, nil }
 	defer source.AddKindForTest(kind)()
 	row, text := source.KindOf("fake:a?max=3MiB,fake:b")
 	src, err := row.Open(t.Context(), source.Settings{

@@ -116,5 +116,12 @@ func LiveBlocks(s Settings) (division placing.Division, blocks, waiting []int, e
 	return s.Division, blockBytes(&s, inputs, each), waiting, nil
 }
 
-// feedBytes is about what the feed of a source has in memory.
-func (in *Input) feedBytes() int { return 2*in.paddedMax() + 1<<20 }
+// feedBytes is how many bytes the feed of a source has in memory at least: those with narrow fragments touch little of
+// theirs.
+func (in *Input) feedBytes() int {
+	if in.isWide() && in.Kind.Held != nil {
+		n, _ := in.Kind.Held(in.Address, in.MaxFragment) // CheckInput reports the error
+		return n
+	}
+	return 2*in.paddedMax() + 1<<20
+}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"runtime/debug"
 
-	"ringlet/event"
 	"ringlet/event/placing"
 	"ringlet/internal/safeopen"
 )
@@ -86,16 +85,18 @@ func (r *Replay) read(ctx context.Context) (err error) {
 		}
 	}
 	total := func(i int) int { return cat.records[i].fragmentBytes() } // each bank is in exactly one stream
-	r.maxMEP = r.cabling.streamCount()*event.MFPHeaderSize(c.Packing) +
+	r.maxMEP = r.cabling.streamCount()*cat.headerBytes(c.Packing) +
 		heaviestBlock(len(cat.records), total, c.Packing, c.Loop)
 	return nil
 }
 
 // recordFragment is the fragment that one of this RU's streams has in one event, if it is not empty.
 type recordFragment struct {
-	stream uint16 // of this RU, from 0
-	size   uint16 // bytes
+	stream    uint16 // of this RU, from 0
+	low, high uint16 // bytes: two halves take less memory than one word
 }
+
+func (p recordFragment) size() int { return int(p.low) | int(p.high)<<16 }
 
 // measureBlocks computes the sizes of this RU's fragments and the bound of its blocks, and allocates what Next needs.
 func (r *Replay) measureBlocks(ctx context.Context) (err error) {
@@ -112,7 +113,8 @@ func (r *Replay) measureBlocks(ctx context.Context) (err error) {
 		for _, source := range sums.nonEmpty {
 			if s, isLocal := r.localStream(int(source)); isLocal {
 				local[i] += sums.size[source]
-				r.fragments = append(r.fragments, recordFragment{uint16(s), uint16(sums.size[source])})
+				size := sums.size[source]
+				r.fragments = append(r.fragments, recordFragment{uint16(s), uint16(size), uint16(size >> 16)})
 			}
 		}
 		r.fragmentEnds[i] = len(r.fragments)
@@ -122,12 +124,13 @@ func (r *Replay) measureBlocks(ctx context.Context) (err error) {
 		}
 	}
 	weight := func(i int) int { return int(local[i]) }
-	r.maxBlock = r.sourceCount*event.MFPHeaderSize(r.cfg.Packing) +
+	r.maxBlock = r.sourceCount*r.cat.headerBytes(r.cfg.Packing) +
 		heaviestBlock(len(local), weight, r.cfg.Packing, r.cfg.Loop)
 	r.streams = make([]uint16, 0, banks)
 	r.nextOffsets, r.currentEnds, r.mfpStarts = make([]int, r.sourceCount), make([]int, r.sourceCount), make([]int,
 		r.sourceCount)
-	return nil
+	r.wide = make([]bool, r.sourceCount)
+	return checkBlockSize(r.maxBlock, r.cfg)
 }
 
 // fragmentsOf returns this RU's fragments of a record that are not empty.

@@ -59,7 +59,7 @@ func (in *Input) splitOptions() error {
 	if taken == 0 {
 		return nil
 	}
-	if in.Options.MaxFragment != 0 && !in.Kind.Sized {
+	if in.Options.MaxFragment != 0 && in.Kind.Held == nil {
 		return fmt.Errorf("%s: fragments of %s: have at most %d bytes: leave max out", in.Text, in.Kind.Name,
 			event.MaxNarrowFragment)
 	}

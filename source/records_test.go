@@ -91,13 +91,6 @@ func TestReplayBadRecords(t *testing.T) {
 		{"cut", func(r []byte) []byte { return r[:30] }, nil, "", 2},
 		{"compressed", func(r []byte) []byte { r[16] = 1; return reseal(r) }, event.ErrUnsupported, "compress", 1},
 		{"data type", func(r []byte) []byte { r[18] = 2; return reseal(r) }, event.ErrUnsupported, "type", 1},
-		{"fat key", func([]byte) []byte {
-			var p []byte
-			p, _ = event.AppendBank(p, 1, 1, 1, make([]byte, 40000))
-			p, _ = event.AppendBank(p, 1, 1, 1, make([]byte, 40000))
-			r, _ := event.AppendRecord(nil, event.MDFHeader{DataType: 1}, p)
-			return r
-		}, event.ErrRange, "type 1 and source 1 have more than", 1},
 		{"many banks", func([]byte) []byte { return record(t, many...) }, event.ErrRange, "40000 banks", 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -51,6 +51,7 @@ type Replay struct {
 	nextOffsets []int    // by stream: where the next bank goes
 	currentEnds []int    // by stream: where the fragment of the current event ends
 	mfpStarts   []int    // by stream: first the bytes of its fragments, then where its MFP begins
+	wide        []bool   // by stream: its MFP is wide
 	streams     []uint16 // of the banks of one record, which the record bank lists
 
 	unpacked []byte // scratch for a record that is compressed in the file
@@ -92,11 +93,30 @@ func (r *Replay) fill(dst []byte, b *Block) error {
 	return nil
 }
 
+// mfpTables gives the tables of an MFP, and the size of its header in bytes.
+func mfpTables(place []byte, n int, wide bool) (types, sizes []byte, header int) {
+	if wide {
+		types, sizes = event.WideMFPTables(place, n)
+		return types, sizes, event.WideMFPHeaderSize(n)
+	}
+	types, sizes = event.MFPTables(place, n)
+	return types, sizes, event.MFPHeaderSize(n)
+}
+
+// putSize writes the size of fragment i into a table of sizes.
+func putSize(sizes []byte, i, size int, wide bool) {
+	if wide {
+		binary.LittleEndian.PutUint32(sizes[4*i:], uint32(size))
+	} else {
+		binary.LittleEndian.PutUint16(sizes[2*i:], uint16(size))
+	}
+}
+
 // addMFP appends an MFP of n fragments to the block in dst: its header, and tables in which all fragments have one
 // type and no size yet. size is in bytes, in whole words.
-func (b *Block) addMFP(dst []byte, source uint16, n, size int, bankType event.BankType) {
+func (b *Block) addMFP(dst []byte, source uint16, n, size int, bankType event.BankType, wide bool) {
 	place := dst[b.Size:]
-	types, sizes := event.MFPTables(place, n)
+	types, sizes, _ := mfpTables(place, n, wide)
 	for i := range n {
 		types[i] = uint8(bankType)
 	}
@@ -108,6 +128,7 @@ func (b *Block) addMFP(dst []byte, source uint16, n, size int, bankType event.Ba
 		FirstEvent:   b.FirstEvent,
 		Source:       source,
 		Align:        containerAlign,
+		Wide:         wide,
 	})
 	b.MFPs = append(b.MFPs, MFPInfo{Source: source, Offset: b.Size, Size: size})
 	b.Size += size
@@ -117,27 +138,31 @@ func (b *Block) addMFP(dst []byte, source uint16, n, size int, bankType event.Ba
 func (r *Replay) writeTables(dst []byte, b *Block) {
 	n := len(r.batch)
 	clear(r.mfpStarts)
+	clear(r.wide)
 	for _, at := range r.batch {
 		for _, p := range r.fragmentsOf(int(at.row)) {
-			r.mfpStarts[p.stream] += int(p.size)
+			r.mfpStarts[p.stream] += p.size()
+			r.wide[p.stream] = r.wide[p.stream] || p.size() > event.MaxNarrowFragment
 		}
 	}
 	for s := range r.sourceCount {
-		size := event.MFPHeaderSize(n) + r.mfpStarts[s]
-		r.mfpStarts[s], r.nextOffsets[s] = b.Size, b.Size+event.MFPHeaderSize(n)
-		b.addMFP(dst, uint16(r.firstSource+s), n, size, event.FragmentContainer)
+		header := event.MFPHeaderSize(n)
+		if r.wide[s] {
+			header = event.WideMFPHeaderSize(n)
+		}
+		size := header + r.mfpStarts[s]
+		r.mfpStarts[s], r.nextOffsets[s] = b.Size, b.Size+header
+		b.addMFP(dst, uint16(r.firstSource+s), n, size, event.FragmentContainer, r.wide[s])
 	}
 	copy(r.currentEnds, r.nextOffsets)
-	table := event.MFPHeaderSize(n) - sizeTable(n)
 	for i, at := range r.batch {
 		for _, p := range r.fragmentsOf(int(at.row)) {
-			binary.LittleEndian.PutUint16(dst[r.mfpStarts[p.stream]+table+2*i:], p.size)
+			wide := r.wide[p.stream]
+			_, sizes, _ := mfpTables(dst[r.mfpStarts[p.stream]:], n, wide)
+			putSize(sizes, i, p.size(), wide)
 		}
 	}
 }
-
-// sizeTable is the bytes of an MFP's size table for n fragments, which stands last in its header.
-func sizeTable(n int) int { return roundUpToWord(2 * n) }
 
 // containerAlign is log2 of 4: banks are padded to words, so container fragments need no padding of their own.
 const containerAlign = 2

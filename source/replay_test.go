@@ -295,3 +295,40 @@ func writeMDF(t testing.TB, records [][]byte) (string, [][]byte) {
 	}
 	return path, records
 }
+
+// TestReplayOfChains: records with large fragments, which are chains of banks, are rebuilt byte for byte, in wide MFPs
+// where a stream has so much, whatever the number of readout units.
+func TestReplayOfChains(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.mdf")
+	var want []byte
+	for e, sizes := range [][]int{{100, 10, 0}, {65_527, 200_000, 65_528}, {3, 300_001, 5}, {65_000, 65_000, 2}} {
+		var fragments []event.SourceFragment
+		for s, n := range sizes {
+			fragments = append(fragments, event.SourceFragment{
+				Type:   event.TestDet,
+				Source: uint16(s),
+				Data:   bytes.Repeat([]byte{byte(e + s)}, n),
+			})
+		}
+		var err error
+		if want, err = event.AppendRecordFromFragments(want, event.MDFHeader{Run: 1}, fragments); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(path, want, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for rus := range 4 {
+		for _, packing := range []int{1, 2, 9} {
+			s := openSystem(t, ReplayConfig{
+				Path:    path,
+				RUs:     rus + 1,
+				Packing: packing,
+				CRC:     true,
+			})
+			if got, err := s.readAll(); !errors.Is(err, io.EOF) || !bytes.Equal(got, want) {
+				t.Fatalf("%d RUs, packing %d: %v; %d bytes rebuilt of %d", rus+1, packing, err, len(got), len(want))
+			}
+		}
+	}
+}

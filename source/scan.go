@@ -9,8 +9,12 @@ import (
 	"ringlet/event"
 )
 
-// maxContainer is the largest container fragment, in bytes: the largest u16 in whole words, since banks are padded.
-const maxContainer = event.MaxNarrowFragment &^ 3
+// A container fragment has whole words, since banks are padded. It has at most narrowContainer bytes, which a u16 can
+// count, unless the banks of one key have more in some event; and never more than wideContainer.
+const (
+	narrowContainer = event.MaxNarrowFragment &^ 3
+	wideContainer   = event.MaxFragment &^ 3
+)
 
 // recordRef says where a usable record stands in the file.
 type recordRef struct {
@@ -41,6 +45,23 @@ type catalog struct {
 
 	maxFragmentBytes   int // bytes of fragments of the largest event: its banks and its record bank
 	maxRecordBankBytes int // bytes of the largest record bank
+	maxKeyBytes        int // the most bytes of padded banks that a key has in one event
+}
+
+// maxContainer is the largest container fragment that a replay of the file makes, in bytes.
+func (c *catalog) maxContainer() int {
+	if c.maxKeyBytes <= narrowContainer {
+		return narrowContainer
+	}
+	return min(c.maxKeyBytes+c.maxRecordBankBytes, wideContainer)
+}
+
+// headerBytes is the size in bytes of the header of an MFP of n events, at most.
+func (c *catalog) headerBytes(n int) int {
+	if c.maxContainer() > narrowContainer {
+		return event.WideMFPHeaderSize(n)
+	}
+	return event.MFPHeaderSize(n)
 }
 
 // maxRecords is the most usable records of a file: each takes 24 bytes of memory in every readout unit for as long as
@@ -140,6 +161,7 @@ func (c *catalog) add(r event.Record, offset int64, size int) error {
 	c.records = append(c.records, ref)
 	c.maxRecordBankBytes = max(c.maxRecordBankBytes, ref.recordBankBytes())
 	c.maxFragmentBytes = max(c.maxFragmentBytes, ref.fragmentBytes())
+	c.maxKeyBytes = max(c.maxKeyBytes, c.keys.largest)
 	return nil
 }
 
@@ -154,11 +176,16 @@ type bankKey struct {
 	Source int16
 }
 
+// maxKeyBytes is the most bytes that the banks of a key may have in one event: a record bank has room beside them.
+const maxKeyBytes = wideContainer - (event.MaxNarrowFragment + 1)
+
 // keyTable numbers the keys in the order of their first appearance. A look-up is two loads.
 type keyTable struct {
 	ids      [256]*[1 << 16]int32 // id+1 by type and source id, 0 for none
 	keys     []bankKey
 	maxBytes []uint32 // by id: the most bytes of padded banks that the key has in one event
+
+	largest int // the most of them
 
 	// scratch of addRecord
 	sum     []uint32 // by id, zero between calls
@@ -198,10 +225,10 @@ func (t *keyTable) addRecord(r event.Record) (banks int, err error) {
 			t.touched = append(t.touched, id)
 		}
 		t.sum[id] += uint32(len(c.RawBank()))
-		if t.sum[id] > maxContainer && err == nil {
+		if t.sum[id] > maxKeyBytes && err == nil {
 			err = newRangeError("bank", r.HeaderSize()+c.Offset(),
 				"the banks of type %v and source %d have more than the %d bytes that a fragment can hold",
-				c.Bank().Type(), c.Bank().SourceID(), maxContainer)
+				c.Bank().Type(), c.Bank().SourceID(), maxKeyBytes)
 		}
 	}
 	if err == nil {
@@ -214,6 +241,7 @@ func (t *keyTable) addRecord(r event.Record) (banks int, err error) {
 	for _, id := range t.touched {
 		if err == nil {
 			t.maxBytes[id] = max(t.maxBytes[id], t.sum[id])
+			t.largest = max(t.largest, int(t.sum[id]))
 		}
 		t.sum[id] = 0
 	}

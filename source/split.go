@@ -24,7 +24,7 @@ func (r *Replay) splitRecord(dst []byte, b *Block, index int) error {
 	withBank := r.cfg.RU == 0
 	bankAt := ends[0]
 	for _, p := range r.fragmentsOf(index) { // the other streams' fragments have size 0
-		stops[p.stream] += int(p.size)
+		stops[p.stream] += p.size()
 	}
 	if withBank {
 		ends[0] += ref.recordBankBytes()

@@ -36,7 +36,6 @@ type Kind struct {
 	Shared bool                      // it keeps MEPs in shared memory
 	Remote bool                      // the setting output keeps the kind's name and colon
 	Drops  bool                      // no process gets the MEPs
-	Banks  bool                      // each fragment is a bank of at most event.MaxBankData bytes
 	Check  func(output string) error // says what is wrong with an output; nil: the output is a path, or there is none
 	Open   func(s Settings) (Sink, error)
 }
@@ -53,7 +52,7 @@ var Kinds = []Kind{
 		Files: true,
 		Open:  openSegmentsAs(recording.FormatMEP),
 	},
-	{Kind: registry.Kind{Name: "mdf", Help: "files of MDF records"}, Files: true, Banks: true,
+	{Kind: registry.Kind{Name: "mdf", Help: "files of MDF records"}, Files: true,
 		Open: openSegmentsAs(recording.FormatMDF)},
 	{
 		Kind:   registry.Kind{Name: "buffer", Help: "shared memory for other programs"},

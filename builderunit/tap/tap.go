@@ -120,7 +120,7 @@ func (t *Tap) enqueue(v *Viewer, i int) {
 		t.countDropped(v)
 		return
 	}
-	if v.selection.NeedsData() && t.packet.EventSize(i) > maxQueuedBytes {
+	if v.selection.NeedsData() && t.packet.CopiedSize(i) > maxQueuedBytes {
 		t.countDropped(v)
 		return
 	}

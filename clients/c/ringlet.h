@@ -58,7 +58,7 @@ enum {
     RINGLET_GONE = -5,      /* the readout unit has died: open the ring of the next run */
     RINGLET_REFUSED = -6,   /* the readout unit has found wrong data in the ring, and reads no more of it */
     RINGLET_FULL = -7,      /* no room in time */
-    RINGLET_TOO_LARGE = -8, /* a fragment has 65535 bytes at most */
+    RINGLET_TOO_LARGE = -8, /* a fragment has ring.largest bytes at most */
     RINGLET_ORDER = -9,     /* commit what was reserved, once; reserve one place at a time */
     RINGLET_EVENT = -10,    /* the event number 2^64-1 is reserved */
     RINGLET_BROKEN = -11,   /* the memory is no ring of this version, or is damaged */
@@ -69,7 +69,7 @@ enum {
     RINGLET_NAME = -16      /* the name of a front-end has 64 bytes at most */
 };
 
-#define RINGLET_MAX_FRAGMENT 65535
+#define RINGLET_MAX_FRAGMENT 65535 /* bytes, unless the input declares more: ring.largest */
 
 typedef struct {
     /* set these after open */
@@ -80,6 +80,7 @@ typedef struct {
     /* read these */
     uint16_t source; /* id of the source that the readout unit reads from this ring */
     uint64_t run;    /* number of the run */
+    uint32_t largest; /* bytes of the largest fragment that the readout unit takes */
     /* for this header alone */
     unsigned char *mem, *place;
     uint64_t size, position, taken, next, at, safe, dropped, given_up, ranges;
@@ -106,7 +107,8 @@ static inline const char *ringlet_ring_error(int error) {
     case RINGLET_GONE: return "the readout unit has ended without closing the ring";
     case RINGLET_REFUSED: return "the readout unit has refused what stood in the ring, and reads no more of it";
     case RINGLET_FULL: return "the ring was full for too long";
-    case RINGLET_TOO_LARGE: return "a fragment has 65535 bytes at most";
+    case RINGLET_TOO_LARGE:
+        return "the fragment is too large: put ?max= and its size behind the address of the input";
     case RINGLET_ORDER: return "commit what was reserved, once, and reserve one place at a time";
     case RINGLET_EVENT: return "the event number 2^64-1 is reserved";
     case RINGLET_BROKEN: return "what stands in the memory is no ring of fragments of this version";
@@ -368,13 +370,14 @@ static inline void ringlet__sign(ringlet_ring *r, const char *name) {
 
 static inline int ringlet__attach(ringlet_ring *r, const char *frontend) {
     static const unsigned char begin[12] = {'R', 'N', 'G', 'L', 'R', 'I', 'N', 'G', 1, 0, 0, 0};
-    uint32_t source, largest;
+    uint32_t source;
     r->size = r->mapped - RINGLET__DATA;
     memcpy(&source, r->mem + 0x0C, 4);
     memcpy(&r->run, r->mem + 0x20, 8);
-    memcpy(&largest, r->mem + 0x28, 4);
+    memcpy(&r->largest, r->mem + 0x28, 4);
     if (memcmp(r->mem, begin, sizeof begin) != 0 || ringlet__load(r, 0x10) != RINGLET__DATA ||
-        ringlet__load(r, 0x18) != r->size || r->size % 4096 != 0 || source > UINT16_MAX || largest != RINGLET_MAX_FRAGMENT)
+        ringlet__load(r, 0x18) != r->size || r->size % 4096 != 0 || source > UINT16_MAX ||
+        r->largest < RINGLET_MAX_FRAGMENT || 3 * ((uint64_t)r->largest + 16) > r->size)
         return RINGLET_BROKEN;
     r->source = (uint16_t)source;
     r->revised = r->mem[RINGLET__FEATURES] & 1;
@@ -516,7 +519,7 @@ static inline int ringlet__try_again(void *ring) {
 static inline int ringlet_ring_reserve(ringlet_ring *r, size_t size, void **place) {
     if (r->mem == NULL)
         return RINGLET_CLOSED;
-    if (size > RINGLET_MAX_FRAGMENT)
+    if (size > r->largest)
         return RINGLET_TOO_LARGE;
     if (r->place != NULL)
         return RINGLET_ORDER;

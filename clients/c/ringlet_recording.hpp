@@ -21,6 +21,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <sys/mman.h>
@@ -40,13 +41,15 @@ struct Damaged : std::runtime_error {
     std::uint64_t offset;
 };
 
-/* A fragment of one source, or a raw bank: data points into the mapped file, while the Recording lives. */
+/* A fragment of one source, or a raw bank: data points into the mapped file, while the Recording lives; those of a chain
+ * of banks, which is joined, live as long as the Fragment and its copies. */
 struct Fragment {
     std::uint64_t event;
     std::uint16_t source;
     std::uint8_t type, version;
     const std::uint8_t *data;
     std::size_t size;
+    std::shared_ptr<const std::vector<std::uint8_t>> joined{}; /* data of a chain */
     bool missing() const { return type == 92; } /* it did not come: this marks its place */
 };
 
@@ -545,10 +548,47 @@ class Recording {
             std::uint64_t length = end - at < 8 ? 0 : load<std::uint16_t>(b + 2);
             if (length < 8 || load<std::uint16_t>(b) != 0xCBCB || detail::pad4(length) > end - at)
                 throw Damaged(file.path, at, "it is no raw bank, or it does not fit");
+            if (b[4] == 242) {
+                all.push_back(chain(file, at, end, event));
+                continue;
+            }
             all.push_back({event, load<std::uint16_t>(b + 6), b[4], b[5], b + 8, std::size_t(length - 8)});
             at += detail::pad4(length);
         }
         return all;
+    }
+
+    /* Joins the chain of banks that begins at a place, and moves the place behind it. */
+    static Fragment chain(const detail::File &file, std::uint64_t &at, std::uint64_t end, std::uint64_t event) {
+        using detail::load;
+        const std::uint64_t begin = at;
+        const std::uint8_t *b = file.data + at;
+        const std::uint64_t size = end - at < 16 ? 0 : load<std::uint32_t>(b + 8);
+        Fragment whole{event, load<std::uint16_t>(b + 6), 0, 0, nullptr, std::size_t(size)};
+        auto data = std::make_shared<std::vector<std::uint8_t>>();
+        const bool good = size > 65527 && size <= 1U << 30 && size <= end - at && load<std::uint16_t>(b + 14) == 0;
+        if (good) {
+            whole.type = b[12];
+            whole.version = b[13];
+            data->reserve(std::size_t(size));
+        }
+        for (std::uint64_t left = size + 8; good && left > 0;) {
+            b = file.data + at;
+            const bool first = at == begin;
+            const std::uint64_t length = 8 + (left < 65524 ? left : 65524);
+            if (end - at < detail::pad4(length) || load<std::uint16_t>(b) != 0xCBCB ||
+                load<std::uint16_t>(b + 2) != length || b[4] != 242 || b[5] != (first ? 0 : 1) ||
+                load<std::uint16_t>(b + 6) != whole.source)
+                break;
+            data->insert(data->end(), b + (first ? 16 : 8), b + length);
+            left -= length - 8;
+            at += detail::pad4(length);
+        }
+        if (!good || data->size() != size)
+            throw Damaged(file.path, begin, "a chain of banks is not whole");
+        whole.data = data->data();
+        whole.joined = std::move(data);
+        return whole;
     }
 
     Tell tell_;

@@ -222,7 +222,8 @@ func (r *Ring) Dropped() uint64 {
 	return r.dropped
 }
 
-// Reserve returns a place for a fragment of size bytes, at most 65535. The caller fills it, and Commit hands it over.
+// Reserve returns a place for a fragment of size bytes: 65,535 at most, or as many as ?max= of the input says. The
+// caller fills it, and Commit hands it over.
 // If the ring is full, Reserve waits until ctx is done; with the setting Drop it returns ErrFull: then call Drop for
 // the event, or try again. Its *RingError may also wrap ErrClosed, ErrRefused, ErrGone or ErrTooLarge.
 func (r *Ring) Reserve(ctx context.Context, size int) ([]byte, error) {

@@ -2,9 +2,11 @@ package frontend_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"math/rand/v2"
@@ -37,8 +39,18 @@ func within(t testing.TB) context.Context {
 // openFeed is a feed, and the path of its ring.
 func openFeed(t testing.TB, settings string) (live.Feed, string) {
 	t.Helper()
+	return openFeedFor(t, settings, 0)
+}
+
+// openFeedFor is openFeed for fragments of at most the given bytes.
+func openFeedFor(t testing.TB, settings string, maxFragment int) (live.Feed, string) {
+	t.Helper()
 	path := filepath.Join(must.MemoryDir(t), "ring")
-	f, err := shmring.Open(within(t), live.FeedSettings{Address: path + settings, Name: "shm:ring"})
+	f, err := shmring.Open(within(t), live.FeedSettings{
+		Address:     path + settings,
+		Name:        "shm:ring",
+		MaxFragment: maxFragment,
+	})
 	must.OK(t, err)
 	t.Cleanup(func() { must.OK(t, f.Close()) })
 	return f, path
@@ -187,6 +199,53 @@ func TestOtherLanguages(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLargeFragmentsInARing: rings have room for what the input declares, and clients put it in; a larger fragment is
+// refused, and so is a ring of that kind by a client of a release before.
+func TestLargeFragmentsInARing(t *testing.T) {
+	const events, largest = 40, 3_000_000
+	all := producers(t)
+	all["Go"] = nil
+	for language, program := range all {
+		t.Run(language, func(t *testing.T) {
+			f, path := openFeedFor(t, "", largest)
+			done := make(chan error, 1)
+			if program != nil {
+				p := start(t, program(), path, strconv.Itoa(events), strconv.Itoa(largest))
+				go func() { done <- patiently.Exit(t, p.Cmd) }()
+			} else {
+				go func() { done <- putLarge(t, path, events, largest) }()
+			}
+			c := checker{largest: largest}
+			if n := drain(t, f, 1<<62, c.see); n != events || c.missing != 0 {
+				t.Errorf("%d fragments, %d missing", n, c.missing)
+			}
+			must.OK(t, patiently.Receive(t, done, "the front-end has not ended"))
+			if s := f.Stats(); s.Fragments != events || s.RefusedMessages != 0 {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+// putLarge is what testdata's producers do, in Go.
+func putLarge(t *testing.T, path string, events, largest uint64) error {
+	r, err := frontend.OpenRing(within(t), path, frontend.RingSettings{Type: 7})
+	if err != nil {
+		return err
+	}
+	if _, err := r.Reserve(within(t), int(largest)+1); !errors.Is(err, frontend.ErrTooLarge) {
+		return fmt.Errorf("a fragment that is too large: %w", err)
+	}
+	for e := range events {
+		data := bytes.Repeat([]byte{byte(e)}, int(8+e*7919%(largest-7)))
+		binary.LittleEndian.PutUint64(data, e)
+		if err := r.Put(within(t), e, data); err != nil {
+			return err
+		}
+	}
+	return r.End()
 }
 
 // TestOtherLanguagesDie: front-ends are killed wherever they are; each next one goes on, in whatever language, and each

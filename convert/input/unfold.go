@@ -46,17 +46,18 @@ func (u *unfolder) record(r event.Record, number uint64) error {
 	if err != nil {
 		return err
 	}
-	for banks.Next() {
-		b := banks.Bank()
+	c := event.JoinBanks(banks)
+	for c.Next() {
+		f := c.Fragment()
 		u.row = Row{
 			Run:     run,
 			Event:   number,
 			Orbit:   h.Orbit,
 			Bunch:   h.Bunch,
-			Source:  uint16(b.SourceID()),
-			Type:    b.Type(),
-			Version: b.Version(),
-			Data:    b.Data(),
+			Source:  f.Source,
+			Type:    f.Type,
+			Version: f.Version,
+			Data:    f.Data,
 		}
 		if again, err := u.again(); err != nil {
 			return err
@@ -67,7 +68,7 @@ func (u *unfolder) record(r event.Record, number uint64) error {
 			return err
 		}
 	}
-	return banks.Err()
+	return c.Err()
 }
 
 // mep passes on the fragments of a MEP, event by event. record and offset are for errors.
@@ -132,7 +133,7 @@ func (u *unfolder) fragment(record, offset int64) error {
 		return u.to.Row(&u.row)
 	}
 	saved := u.row
-	check := event.NewBankCursor(saved.Data)
+	check := event.JoinBanks(event.NewBankCursor(saved.Data))
 	for check.Next() {
 	}
 	if err := check.Err(); err != nil {
@@ -141,9 +142,9 @@ func (u *unfolder) fragment(record, offset int64) error {
 		}
 		return u.to.Row(&u.row) // the whole container, so that no data is lost
 	}
-	for banks := event.NewBankCursor(saved.Data); banks.Next(); {
-		b := banks.Bank()
-		u.row.Source, u.row.Type, u.row.Version, u.row.Data = uint16(b.SourceID()), b.Type(), b.Version(), b.Data()
+	for c := event.JoinBanks(event.NewBankCursor(saved.Data)); c.Next(); {
+		f := c.Fragment()
+		u.row.Source, u.row.Type, u.row.Version, u.row.Data = f.Source, f.Type, f.Version, f.Data
 		if err := u.to.Row(&u.row); err != nil {
 			return err
 		}

@@ -88,7 +88,7 @@ func (p *Pattern) CheckMFP(m event.MFP) error {
 	for c := m.Cursor(); c.Next(); key += eventIncrement {
 		data := c.Data()
 		h := mix(key)
-		size := int(group[h>>(64-tableBits)])
+		size := group.lookUp(h)
 		if large {
 			size *= p.cfg.LargeFragments.factorAt(c.Event())
 		}

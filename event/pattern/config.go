@@ -3,13 +3,18 @@ package pattern
 import (
 	"fmt"
 	"strings"
+
+	"ringlet/event"
 )
 
 // MaxSources is the number of sources a u16 source id can tell apart.
 const MaxSources = 1 << 16
 
-// MaxFragment is the largest fragment an MFP can hold, in bytes: its size field is a u16.
-const MaxFragment = 1<<16 - 1
+// MaxFragment is the largest fragment, in bytes.
+const MaxFragment = event.MaxFragment
+
+// MaxFactor is the largest factor of LargeFragments.
+const MaxFactor = 1<<16 - 1
 
 // maxAlign is the largest alignment of fragments that is accepted, log2 of bytes: a page.
 const maxAlign = 12
@@ -84,7 +89,7 @@ func (l *LargeFragments) factorAt(ev uint64) int {
 }
 
 func (l *LargeFragments) validate() error {
-	if l.MEPInterval > 0 && (l.Packing < 1 || l.Factor < 1 || l.Factor > MaxFragment) {
+	if l.MEPInterval > 0 && (l.Packing < 1 || l.Factor < 1 || l.Factor > MaxFactor) {
 		return &ConfigError{"large fragments", fmt.Sprintf(
 			"a factor of %d in MEPs of %d events: both must be at least 1, the factor at most 65535", l.Factor, l.Packing)}
 	}

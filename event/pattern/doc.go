@@ -14,7 +14,8 @@
 //	word i       = h + i·C2                              little-endian, the last one cut to the size
 //	padding      = zero
 //
-// The table holds the sizes at the quantiles (q+½)/4096 of the Poisson distribution. Its tails are therefore cut at the
+// The table holds the sizes at the quantiles (q+½)/4096 of the Poisson distribution, in 16 bits each: where sizes
+// spread over more than 65535 bytes, in steps of a power of two above the smallest. Its tails are therefore cut at the
 // quantiles 1/8192 and 1−1/8192 (±3.7 σ), so that MaxSize and MaxMFP are strict bounds. New computes the table with
 // multiplications and divisions alone, each rounded by itself: every machine gets the same table.
 //

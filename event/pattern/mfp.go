@@ -48,16 +48,16 @@ func (p *Pattern) FillMFP(dst []byte, source uint16, first uint64, n int,
 		return 0, 0, fmt.Errorf("the MFP of source %d for %d events needs room for %d bytes, there are %d", source, n, limit,
 			len(dst))
 	}
-	if n == 1 && !p.cfg.LargeFragments.hasLarge(source) {
+	if n == 1 && p.MaxSize(source) <= event.MaxNarrowFragment && !p.cfg.LargeFragments.hasLarge(source) {
 		size = p.fillSingle(dst, source, first)
 		if withCRC {
 			crc = crc32c.Sum(dst[:size])
 		}
 		return size, crc, nil
 	}
-	types, sizes := event.MFPTables(dst, n)
 	key := p.key(source)
-	size, err = p.fillTables(types, sizes, source, key, first, n)
+	wide := p.needsWide(source, key, first, n)
+	size, err = p.fillTables(dst, source, key, first, n, wide)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -68,20 +68,61 @@ func (p *Pattern) FillMFP(dst []byte, source uint16, first uint64, n int,
 		Source:       source,
 		Align:        p.cfg.Align,
 		Version:      Version,
+		Wide:         wide,
 	})
-	return size, p.fillFragments(dst[:size:size], sizes, key, first, n, withCRC), nil
+	return size, p.fillFragments(dst[:size:size], key, first, n, withCRC, wide), nil
 }
 
-// fillFragments writes the n fragments of an MFP into dst, the whole MFP, whose size table is sizes. With withCRC it
+// needsWide says whether the MFP of n events from first has a fragment that only a wide MFP can hold.
+func (p *Pattern) needsWide(source uint16, key, first uint64, n int) bool {
+	if p.MaxSize(source) <= event.MaxNarrowFragment {
+		return false
+	}
+	for ev := first; ev < first+uint64(n); ev++ {
+		if p.sizeByHash(source, ev, mix(key+ev*eventIncrement)) > event.MaxNarrowFragment {
+			return true
+		}
+	}
+	return false
+}
+
+// findSize returns the size of fragment i in a table of sizes.
+func findSize(sizes []byte, i int, wide bool) int {
+	if wide {
+		return int(binary.LittleEndian.Uint32(sizes[4*i:]))
+	}
+	return int(binary.LittleEndian.Uint16(sizes[2*i:]))
+}
+
+// tables gives the type and the size table of an MFP, and how many bytes its header has.
+func tables(dst []byte, n int, wide bool) (types, sizes []byte, header int) {
+	if wide {
+		types, sizes = event.WideMFPTables(dst, n)
+		return types, sizes, event.WideMFPHeaderSize(n)
+	}
+	types, sizes = event.MFPTables(dst, n)
+	return types, sizes, event.MFPHeaderSize(n)
+}
+
+// fillFragments writes the n fragments of an MFP into dst, the whole MFP, whose size table is filled. With withCRC it
 // returns the CRC-32C of dst.
-func (p *Pattern) fillFragments(dst, sizes []byte, key, first uint64, n int, withCRC bool) (crc uint32) {
+func (p *Pattern) fillFragments(dst []byte, key, first uint64, n int, withCRC, wide bool) (crc uint32) {
 	round := 1<<p.cfg.Align - 1
-	at, done := event.MFPHeaderSize(n), 0
+	_, sizes, at := tables(dst, n, wide)
+	done := 0
 	for i := 0; i < n; {
 		for stop := done + pieceBytes; i < n && at < stop; i++ {
-			length := int(binary.LittleEndian.Uint16(sizes[2*i:]))
+			length := findSize(sizes, i, wide)
 			end := at + (length+round)&^round
 			h := mix(key + (first+uint64(i))*eventIncrement)
+			for length > 2*pieceBytes {
+				fillWords(dst[at:], pieceBytes, h)
+				if at += pieceBytes; withCRC {
+					crc = crc32c.Add(crc, dst[done:at])
+				}
+				done, length, h = at, length-pieceBytes, h+wordIncrement*(pieceBytes/8)&mask64
+				netyield.Yield()
+			}
 			if at+length+overfillBytes <= len(dst) {
 				overfillWords(dst[at:], length, h)
 			} else {
@@ -113,7 +154,7 @@ func (p *Pattern) fillFragments(dst, sizes []byte, key, first uint64, n int, wit
 // included.
 func (p *Pattern) fillSingle(dst []byte, source uint16, first uint64) (size int) {
 	h := mix(p.key(source) + first*eventIncrement)
-	length := int(p.sizes[p.group(source)][h>>(64-tableBits)])
+	length := p.sizes[p.group(source)].lookUp(h)
 	types, sizes := event.MFPTables(dst, 1)
 	binary.LittleEndian.PutUint32(types, uint32(p.FragmentType(source)))
 	binary.LittleEndian.PutUint32(sizes, uint32(length))
@@ -135,24 +176,30 @@ func (p *Pattern) fillSingle(dst []byte, source uint16, first uint64) (size int)
 	return size
 }
 
-// fillTables writes the type and the size table and returns the size of the MFP in bytes.
-func (p *Pattern) fillTables(types, sizes []byte, source uint16, key, first uint64, n int) (int, error) {
+// fillTables writes the type and the size table of an MFP into dst and returns the size of the MFP in bytes.
+func (p *Pattern) fillTables(dst []byte, source uint16, key, first uint64, n int, wide bool) (int, error) {
 	group, large := &p.sizes[p.group(source)], p.cfg.LargeFragments.hasLarge(source)
 	key += first * eventIncrement
 	round := 1<<p.cfg.Align - 1
-	total := event.MFPHeaderSize(n)
-	entries := sizes[:2*n]
-	for len(entries) >= 2 {
-		s := group[mix(key)>>(64-tableBits)]
+	types, sizes, total := tables(dst, n, wide)
+	for i := range n {
+		s := group.lookUp(mix(key))
 		if large {
-			s *= uint16(p.cfg.LargeFragments.factorAt(first + uint64(n-len(entries)/2)))
+			s *= p.cfg.LargeFragments.factorAt(first + uint64(i))
 		}
-		binary.LittleEndian.PutUint16(entries, s)
-		total += (int(s) + round) &^ round
+		if wide {
+			binary.LittleEndian.PutUint32(sizes[4*i:], uint32(s))
+		} else {
+			binary.LittleEndian.PutUint16(sizes[2*i:], uint16(s))
+		}
+		total += (s + round) &^ round
 		key += eventIncrement
-		entries = entries[2:]
 	}
-	clear(sizes[2*n:])
+	if wide {
+		clear(sizes[4*n:])
+	} else {
+		clear(sizes[2*n:])
+	}
 	kind := uint8(p.FragmentType(source))
 	for i := range types[:n] {
 		types[i] = kind

@@ -20,7 +20,7 @@ func TestFillMFP(t *testing.T) {
 		c := Config{
 			Seed:         rapid.Uint64().Draw(t, "seed"),
 			Sources:      rapid.IntRange(1, 9).Draw(t, "sources"),
-			FragmentSize: rapid.SampledFrom([]int{0, 1, 7, 8, 133, 160, 1000}).Draw(t, "size"),
+			FragmentSize: rapid.SampledFrom([]int{0, 1, 7, 8, 133, 160, 1000, 65_535, 66_000, 300_000}).Draw(t, "size"),
 			Model:        Model(rapid.IntRange(0, 2).Draw(t, "model")),
 			Align:        uint8(rapid.IntRange(0, 6).Draw(t, "align")),
 		}
@@ -37,6 +37,9 @@ func TestFillMFP(t *testing.T) {
 		must.OK(t, err)
 		source := uint16(rapid.IntRange(0, c.Sources-1).Draw(t, "source"))
 		n := rapid.IntRange(0, 700).Draw(t, "n")
+		if c.FragmentSize > 1000 {
+			n %= 4
+		}
 		first := rapid.Uint64Max(event.EndOfRun-1000).Draw(t, "first")
 		limit := p.MaxMFP(source, n)
 		dst := bytes.Repeat([]byte{0xEE}, limit+64)

@@ -23,7 +23,36 @@ const wordIncrement = 0xd1b54a32d192ed03
 // groupShares of the event by group (LHCb-EB §V.A, figure 11): rich, calo/velo/muon, SciFi/UT.
 var groupShares = [groupCount]float64{0.28, 0.33, 0.39}
 
-type sizeTable [1 << tableBits]uint16
+// sizeTable is the inverse distribution: size k is base + steps[k] << shift, in bytes. For sizes that have 16 bits,
+// base and shift are 0.
+type sizeTable struct {
+	base  uint32
+	shift uint8
+	steps [1 << tableBits]uint16
+}
+
+// lookUp returns the size of the fragment with the hash h.
+func (t *sizeTable) lookUp(h uint64) int {
+	return int(t.base) + int(t.steps[h>>(64-tableBits)])<<t.shift
+}
+
+// largest returns the largest size.
+func (t *sizeTable) largest() int { return int(t.base) + int(t.steps[len(t.steps)-1])<<t.shift }
+
+// pack sets the table to sizes that grow.
+func (t *sizeTable) pack(sizes *[1 << tableBits]uint32) {
+	*t = sizeTable{}
+	first, last := sizes[0], sizes[len(sizes)-1]
+	if last > math.MaxUint16 {
+		t.base = first
+	}
+	for (last-t.base)>>t.shift > math.MaxUint16 {
+		t.shift++
+	}
+	for i, size := range sizes {
+		t.steps[i] = uint16((size - t.base) >> t.shift)
+	}
+}
 
 // Pattern is the rule for one Config. It is immutable after New and may be used by any number of goroutines.
 type Pattern struct {
@@ -40,15 +69,17 @@ func New(cfg Config) (*Pattern, error) {
 	p := &Pattern{cfg: cfg, meanByGroup: groupMeans(cfg)}
 	for g := range p.sizes {
 		if cfg.Model == Constant {
-			for i := range p.sizes[g] {
-				p.sizes[g][i] = uint16(cfg.FragmentSize)
+			var same [1 << tableBits]uint32
+			for i := range same {
+				same[i] = uint32(cfg.FragmentSize)
 			}
+			p.sizes[g].pack(&same)
 			continue
 		}
 		if !fillPoissonTable(&p.sizes[g], p.meanByGroup[g]) {
 			return nil, &ConfigError{"fragment size", fmt.Sprintf(
 				"a mean of %d bytes over all sources gives a group of them a mean of %.0f, whose largest fragments exceed the "+
-					"%d bytes an MFP can hold",
+					"%d bytes a fragment can have",
 				cfg.FragmentSize, p.meanByGroup[g], MaxFragment)}
 		}
 	}
@@ -56,7 +87,7 @@ func New(cfg Config) (*Pattern, error) {
 	for source := large.FirstSource; source < large.FirstSource+large.Sources; source++ {
 		if most := p.MaxSize(uint16(source)); most > MaxFragment {
 			return nil, &ConfigError{"large fragments", fmt.Sprintf(
-				"%d times as large, those of source %d take up to %d bytes, more than the %d an MFP can hold",
+				"%d times as large, those of source %d take up to %d bytes, more than the %d one can have",
 				large.Factor, source, most, MaxFragment)}
 		}
 	}
@@ -133,8 +164,9 @@ func fillPoissonTable(t *sizeTable, mean float64) bool {
 		sum += w
 	}
 	k, below := 0, weights[0]
-	for i := range t {
-		quantile := float64(sum*(float64(i)+0.5)) / float64(len(t))
+	var sizes [1 << tableBits]uint32
+	for i := range sizes {
+		quantile := float64(sum*(float64(i)+0.5)) / float64(len(sizes))
 		for below < quantile && k < len(weights)-1 {
 			k++
 			below += weights[k]
@@ -142,8 +174,9 @@ func fillPoissonTable(t *sizeTable, mean float64) bool {
 		if low+k > MaxFragment {
 			return false
 		}
-		t[i] = uint16(low + k)
+		sizes[i] = uint32(low + k)
 	}
+	t.pack(&sizes)
 	return true
 }
 
@@ -169,7 +202,7 @@ func (p *Pattern) Size(source uint16, event uint64) int {
 
 // sizeByHash is Size for a caller that has the fragment's hash h.
 func (p *Pattern) sizeByHash(source uint16, event, h uint64) int {
-	size := int(p.sizes[p.group(source)][h>>(64-tableBits)])
+	size := p.sizes[p.group(source)].lookUp(h)
 	if p.cfg.LargeFragments.hasLarge(source) {
 		size *= p.cfg.LargeFragments.factorAt(event)
 	}
@@ -178,7 +211,7 @@ func (p *Pattern) sizeByHash(source uint16, event, h uint64) int {
 
 // MaxSize returns the largest size of the source's fragments, in bytes: some fragments have it.
 func (p *Pattern) MaxSize(source uint16) int {
-	size := int(p.sizes[p.group(source)][1<<tableBits-1])
+	size := p.sizes[p.group(source)].largest()
 	if p.cfg.LargeFragments.hasLarge(source) {
 		size *= p.cfg.LargeFragments.Factor
 	}

@@ -77,6 +77,9 @@ func TestMeans(t *testing.T) {
 		{"constant", Config{Sources: 2, FragmentSize: 160, Model: Constant}, []float64{160, 160}},
 		{"empty", Config{Sources: 3, FragmentSize: 0}, []float64{0, 0, 0}},
 		{"large", Config{Sources: 3, FragmentSize: 50000}, []float64{42000, 49500, 58500}},
+		{"wide", Config{Sources: 3, FragmentSize: 3e6}, []float64{2.52e6, 2.97e6, 3.51e6}},
+		{"in steps", Config{Sources: 1, FragmentSize: 1 << 29}, []float64{1 << 29}},
+		{"constant and wide", Config{Sources: 2, FragmentSize: 1<<30 - 1, Model: Constant}, []float64{1<<30 - 1, 1<<30 - 1}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := mustNew(t, tc.c)
@@ -87,8 +90,8 @@ func TestMeans(t *testing.T) {
 				}
 				total += p.mean(uint16(s))
 				sum := 0.0
-				for _, size := range p.sizes[p.group(uint16(s))] {
-					sum += float64(size)
+				for i := range uint64(1 << tableBits) {
+					sum += float64(p.sizes[p.group(uint16(s))].lookUp(i << (64 - tableBits)))
 				}
 				if got := sum / (1 << tableBits); math.Abs(got-want) > 0.02+1e-4*want {
 					t.Errorf("source %d: the table's mean is %g, want %g", s, got, want)
@@ -109,8 +112,8 @@ func TestPoisson(t *testing.T) {
 			t.Fatal(mean)
 		}
 		var variance float64
-		for i, size := range tab {
-			u := (float64(i) + 0.5) / float64(len(tab))
+		for i, size := range tab.steps {
+			u := (float64(i) + 0.5) / float64(len(tab.steps))
 			below, upto := 0.0, 0.0
 			for k := 0; k <= int(size); k++ {
 				lg, _ := math.Lgamma(float64(k) + 1)
@@ -119,8 +122,8 @@ func TestPoisson(t *testing.T) {
 			if u < below-1e-9 || u > upto+1e-9 {
 				t.Fatalf("mean %g: size %d at quantile %g, which lies outside (%g, %g]", mean, size, u, below, upto)
 			}
-			variance += (float64(size) - mean) * (float64(size) - mean) / float64(len(tab))
-			if i%64 != 0 && i > 64 && i < len(tab)-64 { // the slow sum is not needed everywhere
+			variance += (float64(size) - mean) * (float64(size) - mean) / float64(len(tab.steps))
+			if i%64 != 0 && i > 64 && i < len(tab.steps)-64 { // the slow sum is not needed everywhere
 				continue
 			}
 		}
@@ -159,11 +162,11 @@ func TestConfigRefused(t *testing.T) {
 		"sources: 0":        {},
 		"sources: 65537":    {Sources: 65537},
 		"size: a mean of -": {Sources: 1, FragmentSize: -1},
-		"an MFP can hold":   {Sources: 3, FragmentSize: 60000},
-		"and 65535":         {Sources: 3, FragmentSize: 65536},
+		"a fragment can":    {Sources: 3, FragmentSize: 1e9},
+		"and 1073741824":    {Sources: 3, FragmentSize: 1<<30 + 1},
 		"model: 9":          {Sources: 3, Model: 9},
 		"align: 2^13":       {Sources: 3, Align: 13},
-		"take up to 85000": {Sources: 3, FragmentSize: 17000, Model: Constant,
+		"take up to 1500000000": {Sources: 3, FragmentSize: 300e6, Model: Constant,
 			LargeFragments: LargeFragments{
 				FirstSource: 1,
 				Sources:     1,

@@ -64,10 +64,22 @@ func (p *Packet) firstEvent() uint64 {
 	return p.mfps[0].FirstEvent()
 }
 
-// Event is a copy of event i, with or without the data of its fragments. It panics unless 0 ≤ i < N.
+// cutBytes is how many bytes a copied event has of a fragment above event.MaxNarrowFragment: people look at its
+// beginning.
+const cutBytes = 1 << 10
+
+// copiedBytes is how many of a fragment's bytes a copied event has.
+func copiedBytes(size int) int {
+	if size > event.MaxNarrowFragment {
+		return cutBytes
+	}
+	return size
+}
+
+// Event is a copy of event i, with or without the data of its fragments. Of a fragment above event.MaxNarrowFragment it
+// has the first 1,024 bytes; Size is that of the fragment. It panics unless 0 ≤ i < N.
 func (p *Packet) Event(i int, data bool) Event {
 	e := p.head(i)
-	size := 0
 	for k := range p.mfps {
 		m := &p.mfps[k]
 		f := Fragment{
@@ -76,25 +88,24 @@ func (p *Packet) Event(i int, data bool) Event {
 			Version: m.Version(),
 			Size:    m.FragmentSize(i),
 		}
-		size += f.Size
 		e.Fragments = append(e.Fragments, f)
 	}
 	if !data {
 		return e
 	}
-	all := make([]byte, 0, size)
+	all := make([]byte, 0, p.CopiedSize(i))
 	for k := range p.mfps {
 		from := len(all)
-		all = append(all, p.mfps[k].Fragment(i)...)
+		all = append(all, p.mfps[k].Fragment(i)[:copiedBytes(e.Fragments[k].Size)]...)
 		e.Fragments[k].Data = all[from:len(all):len(all)]
 	}
 	return e
 }
 
-// EventSize is how many bytes the fragments of event i have.
-func (p *Packet) EventSize(i int) (size int) {
+// CopiedSize is how many bytes the fragments have in a copy of event i with data.
+func (p *Packet) CopiedSize(i int) (size int) {
 	for k := range p.mfps {
-		size += p.mfps[k].FragmentSize(i)
+		size += copiedBytes(p.mfps[k].FragmentSize(i))
 	}
 	return size
 }

@@ -28,8 +28,9 @@ type Renderer struct {
 	rebuilder event.Rebuilder
 }
 
-// AppendEvent appends an event in a format. Hex and MDF need its data. If the event does not fit an MDF record (a
-// fragment is larger than a bank), the error is of kind event.ErrRange and dst is returned unchanged.
+// AppendEvent appends an event in a format. Hex and MDF need its data. If the event does not fit an MDF record, or
+// lacks bytes of a fragment, which Packet.Event cuts, the error of MDF is of kind event.ErrRange and dst is returned
+// unchanged.
 func (r *Renderer) AppendEvent(dst []byte, f Format, e *Event) ([]byte, error) {
 	switch f {
 	case FormatMDF:
@@ -142,6 +143,9 @@ func appendHex(dst []byte, e *Event) []byte {
 			dst = fmt.Appendf(dst, "    bank at %d: %s, version %d, source %d, %d bytes\n", c.Offset(), typeName(b.Type()),
 				b.Version(), b.SourceID(), len(b.Data()))
 		}
+		if n := len(f.Data); n < f.Size && n > 0 {
+			dst = fmt.Appendf(dst, "    the first %d bytes:\n", n)
+		}
 		for line := range strings.Lines(hex.Dump(f.Data)) {
 			dst = append(append(dst, "    "...), line...)
 		}
@@ -164,6 +168,10 @@ func (r *Renderer) appendMDFRecord(dst []byte, e *Event) ([]byte, error) {
 	replayed := false
 	for i := range e.Fragments {
 		f := &e.Fragments[i]
+		if len(f.Data) < f.Size {
+			return dst, fmt.Errorf("event %d: only %d of %d bytes of source %d are shown, too few for a record: take hex or "+
+				"json, or read the file of the run: %w", e.Number, len(f.Data), f.Size, f.Source, event.ErrRange)
+		}
 		replayed = replayed || f.Type == event.FragmentContainer
 		r.fragments = append(r.fragments, f.Data)
 		r.sources = append(r.sources, event.SourceFragment{

@@ -82,17 +82,6 @@ func TestReplayedRecordsComeBack(t *testing.T) {
 	}
 }
 
-func TestTooLargeForARecord(t *testing.T) {
-	p := parsed(t, selection.Meta{}, mepOf(t, 1, 1, 0, func(int, int) mfp.Fragment {
-		return mfp.Fragment{Data: make([]byte, event.MaxNarrowFragment)}
-	}))
-	e := p.Event(0, true)
-	if out, err := new(selection.Renderer).AppendEvent([]byte("x"), selection.FormatMDF, &e); !errors.Is(err,
-		event.ErrRange) || string(out) != "x" {
-		t.Errorf("%v, %d bytes", err, len(out))
-	}
-}
-
 // inWords is an event as encoding/json writes it.
 type inWords struct {
 	Event   uint64            `json:"event"`
@@ -196,5 +185,31 @@ func TestJSONAllocatesNothing(t *testing.T) {
 	must.OK(t, err)
 	if n := testing.AllocsPerRun(100, func() { line, _ = r.AppendEvent(line[:0], selection.FormatJSON, &e) }); n > 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestLargeFragmentsAreCut: of a large fragment a copy has the first kB, with the size of the whole; a record cannot be
+// made of it.
+func TestLargeFragmentsAreCut(t *testing.T) {
+	large := bytes.Repeat([]byte{0xAB}, 3_000_000)
+	p := parsed(t, selection.Meta{}, mepOf(t, 2, 1, 5, func(source, _ int) mfp.Fragment {
+		return mfp.Fragment{Type: 51, Data: large[:[]int{len(large), 65_535}[source]]}
+	}))
+	e := p.Event(0, true)
+	if f := e.Fragments; f[0].Size != len(large) || len(f[0].Data) != 1024 || len(f[1].Data) != 65_535 ||
+		p.CopiedSize(0) != 1024+65_535 {
+		t.Errorf("%d bytes of %d, and %d; %d in all", len(f[0].Data), f[0].Size, len(f[1].Data), p.CopiedSize(0))
+	}
+	var r selection.Renderer
+	if _, err := r.AppendEvent(nil, selection.FormatMDF, &e); !errors.Is(err, event.ErrRange) {
+		t.Error(err)
+	}
+	text, err := r.AppendEvent(nil, selection.FormatHex, &e)
+	if err != nil || !bytes.Contains(text, []byte("3000000 bytes\n    the first 1024 bytes:\n")) {
+		t.Errorf("%v: %.300s", err, text)
+	}
+	text, err = r.AppendEvent(nil, selection.FormatJSON, &e)
+	if err != nil || !bytes.Contains(text, []byte(`"size":3000000,"data":"abab`)) || len(text) > 140_000 {
+		t.Errorf("%v: %.300s", err, text)
 	}
 }

@@ -203,7 +203,12 @@ func (s *Selection) TrimEvent(e Event) Event {
 	fragments := e.Fragments
 	e.Fragments = make([]Fragment, 0, len(fragments))
 	for _, f := range fragments {
-		if !s.hasSource(f.Source) || !s.hasType(f.Type, func() []byte { return f.Data }) {
+		if !s.hasSource(f.Source) {
+			continue
+		}
+		// A container that is cut may have lost the bank for which the event was selected.
+		isCut := f.Type == event.FragmentContainer && len(f.Data) < f.Size
+		if !isCut && !s.hasType(f.Type, func() []byte { return f.Data }) {
 			continue
 		}
 		if !s.withData {

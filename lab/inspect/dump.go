@@ -84,16 +84,20 @@ func (d *dump) record(u *unit) {
 
 // banks writes a line for each bank, the first of which begins at base, and returns the error that ended the walk.
 func (d *dump) banks(depth int, c event.BankCursor, base int64) error {
-	for i := int64(0); c.Next(); i++ {
-		b := c.Bank()
-		fields := []field{{"type", typeName(b.Type())}, {"version", b.Version()}, {"source", b.SourceID()},
-			{"length", b.Length()}}
-		if isBoard(b.Type(), b.Version()) {
-			fields = append(fields, boardFields(b.Data())...)
+	joined := event.JoinBanks(c)
+	for i := int64(0); joined.Next(); i++ {
+		f := joined.Fragment()
+		fields := []field{{"type", typeName(f.Type)}, {"version", f.Version}, {"source", int16(f.Source)},
+			{"length", event.BankHeaderSize + len(f.Data)}}
+		if n := joined.Banks(); n > 1 {
+			fields = append(fields, field{"banks", n})
 		}
-		d.line(depth, "bank", i, base+int64(c.Offset()), fields...)
+		if isBoard(f.Type, f.Version) {
+			fields = append(fields, boardFields(f.Data)...)
+		}
+		d.line(depth, "bank", i, base+int64(joined.Offset()), fields...)
 	}
-	return c.Err()
+	return joined.Err()
 }
 
 func (d *dump) mep(u *unit) {

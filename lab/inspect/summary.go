@@ -142,10 +142,10 @@ func (s *summary) record(u *unit) {
 	}
 	banks, err := u.record.Banks()
 	if err == nil {
-		for banks.Next() {
-			b := banks.Bank()
-			s.piece(b.Type(), uint16(b.SourceID()), len(b.Data()))
-			s.board(b.Type(), b.Version(), uint64(s.r.Events), b.Data())
+		for c := event.JoinBanks(banks); c.Next(); {
+			f := c.Fragment()
+			s.piece(f.Type, f.Source, len(f.Data))
+			s.board(f.Type, f.Version, uint64(s.r.Events), f.Data)
 		}
 		err = u.record.CheckBanks()
 	}

@@ -29,6 +29,15 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 // MarshalText writes the text form.
 func (b Bytes) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
 
+// MarshalYAML writes a size without a unit as a number.
+func (b Bytes) MarshalYAML() (any, error) {
+	text := b.String()
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n, nil
+	}
+	return text, nil
+}
+
 // String writes the size exactly, in the largest binary unit that divides it.
 func (b Bytes) String() string {
 	for _, u := range decimal.SizeUnits[:4] {

@@ -44,7 +44,7 @@ func (c *draft) checkValues() {
 		c.add("duration", "%v is negative", c.Duration)
 	}
 	within("packing", c.Packing, 1, math.MaxUint16)
-	within("fragment-size", c.FragmentSize, 0, math.MaxUint16)
+	within("fragment-size", int(c.FragmentSize), 0, pattern.MaxFragment)
 	if !(c.Rate >= 0) || math.IsInf(c.Rate, 0) {
 		c.add("rate", "%v is not a rate: give events per second, or 0 for no limit", c.Rate)
 	}
@@ -70,7 +70,7 @@ func (c *draft) checkValues() {
 	within("prepared", c.Prepared, 0, maxPrepared)
 	atLeast("debug.large-ru", c.Debug.LargeRU, 0)
 	atLeast("debug.large-every", c.Debug.LargeEvery, 0)
-	within("debug.large-factor", c.Debug.LargeFactor, 1, pattern.MaxFragment)
+	within("debug.large-factor", c.Debug.LargeFactor, 1, pattern.MaxFactor)
 	if !(c.Debug.Drop >= 0 && c.Debug.Drop <= 0.5) {
 		c.add("debug.drop", "%v is not between 0 and 0.5", c.Debug.Drop)
 	}
@@ -265,7 +265,7 @@ func (c *draft) checkSlot() {
 	if _, high := one.MEPSize(0); high > mostMFP {
 		c.add("packing", "%d fragments of %d bytes make an MFP of %s, more than the 4 GiB it can have: make packing or "+
 			"fragment-size smaller",
-			c.Packing, c.FragmentSize, approxBytes(high))
+			c.Packing, int64(c.FragmentSize), approxBytes(high))
 		return
 	}
 	if _, high := c.MEPSize(0); high > mostMEP {

@@ -58,7 +58,7 @@ type RunEnd struct {
 type Data struct {
 	// FragmentModel "" means lhcb; it stays empty so that giving it together with an input can be refused.
 	Packing       int     `yaml:"packing" default:"4000" group:"Data" help:"Packing factor: events per MFP, 1 to 65535."`
-	FragmentSize  int     `yaml:"fragment-size" default:"133" group:"Data" help:"Mean size of a generated fragment in bytes, 0 to 65535."`
+	FragmentSize  Bytes   `yaml:"fragment-size" default:"133" group:"Data" help:"Mean size of a generated fragment, such as 3MiB, at most 1GiB."`
 	FragmentModel string  `yaml:"fragment-model" enum:"lhcb,poisson,constant,velo," default:"" group:"Data" help:"Generated fragments: lhcb (three groups of sources with unequal shares, Poissonian sizes), poisson, constant, velo (the 100 boards of a simulated vertex detector, each a source). Default lhcb."`
 	Rate          float64 `yaml:"rate" default:"0" group:"Data" help:"Events per second; 0 = as fast as it goes."`
 	Trigger       string  `yaml:"trigger" default:"" placeholder:"WHAT" group:"Data" help:"What triggers events: hand, unix:PATH, udp:PORT or udp:HOST:PORT. By hand: ringlet ctl trigger, or the page. The others take datagrams at the scheduler's node, udp:PORT at 127.0.0.1; each is one event, and the hand works, too. In place of the rate, with --packing 1."`
@@ -259,7 +259,6 @@ func (c *Config) Complete() error {
 	d.checkOperation()
 	d.checkDecisions()
 	d.checkSlot()
-	checkDeclared(&d)
 	d.checkFragments()
 	return d.err()
 }

@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"time"
 
-	"ringlet/event"
 	"ringlet/event/placing"
 	"ringlet/source"
 	"ringlet/source/live"
@@ -95,19 +94,6 @@ func (c *draft) resolveLive() {
 	}
 	if c.Rate > 0 {
 		c.add("rate", "the front-ends decide how fast their data come: leave out rate")
-	}
-}
-
-// checkDeclared refuses an output whose format cannot hold what a live source declares.
-func checkDeclared(c *draft) {
-	for _, in := range c.inputs() {
-		for _, one := range c.outputs() {
-			if in.MaxFragment > event.MaxNarrowFragment && one.SinkKind().Banks {
-				c.add("output", "%s may send fragments of %d bytes, and a bank of the format %s has %d at most: write x.mep, or "+
-					"mep:dir/", in.Name, in.MaxFragment, one.Format, event.MaxBankData)
-				return
-			}
-		}
 	}
 }
 

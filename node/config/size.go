@@ -16,7 +16,7 @@ func (c Config) MEPSize(align uint8) (low, high int64) {
 		return c.simulatedSize(align)
 	}
 	n, sources, size := int64(c.Packing), int64(c.Division().Sources()), int64(c.FragmentSize)
-	headers := int64(event.MEPHeaderSize(int(sources))) + sources*int64(event.MFPHeaderSize(c.Packing))
+	headers := int64(event.MEPHeaderSize(int(sources))) + sources*int64(c.mfpHeaderSize())
 	if c.FragmentModel == modelConstant {
 		all := headers + sources*padTo(n*padTo(size, 1<<align), 4)
 		return all, all + c.maxLargeExcess(align)
@@ -28,6 +28,14 @@ func (c Config) MEPSize(align uint8) (low, high int64) {
 	// Padding adds at most 2^align - 1 to each fragment, and 3 bytes to bring each MFP to a word.
 	high = headers + int64(math.Ceil(mean+spread)) + n*sources*(1<<align-1) + 3*sources
 	return low, high + c.maxLargeExcess(align)
+}
+
+// mfpHeaderSize is the size in bytes of the largest header of an MFP of generated data.
+func (c *Config) mfpHeaderSize() int {
+	if c.FragmentSize > event.MaxNarrowFragment/4 { // the mean of no group is so many times as large
+		return event.WideMFPHeaderSize(c.Packing)
+	}
+	return event.MFPHeaderSize(c.Packing)
 }
 
 // maxLargeExcess is the most by which a MEP with larger fragments exceeds the others.

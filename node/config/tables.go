@@ -64,7 +64,7 @@ func (c Config) SourceSettings(ru int) (s source.Settings, err error) {
 			RU:             ru,
 			Division:       c.Division(),
 			Packing:        c.Packing,
-			FragmentSize:   c.FragmentSize,
+			FragmentSize:   int(c.FragmentSize),
 			Seed:           c.Seed,
 			Events:         c.Events,
 			CRC:            c.Verify != verifyOff,

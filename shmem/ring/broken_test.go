@@ -57,9 +57,9 @@ func TestBrokenProducer(t *testing.T) {
 func TestFragmentsThatAreTooLarge(t *testing.T) {
 	mem, p, c := pair(t)
 	for event := range uint64(2) {
-		put(t, p, event, 1, make([]byte, maxFragment))
+		put(t, p, event, 1, make([]byte, minLargest))
 	}
-	binary.LittleEndian.PutUint32(mem[HeaderSize+8:], maxFragment+1) // 65552 bytes of record, as before
+	binary.LittleEndian.PutUint32(mem[HeaderSize+8:], minLargest+1) // 65552 bytes of record, as before
 	if f, ok, err := c.Next(); !ok || err != nil || f.Number != 1 || c.RefusedRecords() != 1 {
 		t.Errorf("event %d, %v, %v, %d refused", f.Number, ok, err, c.RefusedRecords())
 	}
@@ -209,7 +209,7 @@ func FuzzConsumer(f *testing.F) {
 				if !ok {
 					break
 				}
-				if len(r.Data) > maxFragment || cap(r.Data) != len(r.Data) {
+				if len(r.Data) > minLargest || cap(r.Data) != len(r.Data) {
 					t.Fatalf("%d bytes", len(r.Data))
 				}
 				c.Done(1)

@@ -10,7 +10,7 @@ var (
 	ErrEnded         = errors.New("the front-end has declared the end of its run: the next run has a new ring")
 	ErrClosed        = errors.New("the readout unit has closed the ring")
 	ErrRefused       = errors.New("the readout unit has refused what stood in the ring, and reads no more of it")
-	ErrTooLarge      = errors.New("the fragment is too large for the ring")
+	ErrTooLarge      = errors.New("the fragment is too large for the ring (?max= of the input allows more)")
 	errReservation   = errors.New("a ring has one reserved place at a time: commit it, once, before the next is reserved")
 	errEventReserved = errors.New("the event number 2^64-1 is reserved: numbers are from 0 to 2^64-2")
 	errHostLayout    = errors.New("this machine is not 64-bit little-endian, as the layout of a ring needs")

@@ -30,10 +30,13 @@ const (
 	HeaderSize = shmem.PageSize
 	// MinCapacity is the smallest ring of fragments, bytes of records.
 	MinCapacity = 256 << 10
-	// maxCapacity is the largest ring, bytes of records: a wrap record's size is a u32.
-	maxCapacity = 4<<30 - shmem.PageSize
-	// maxFragment is the largest fragment, bytes: event.MaxNarrowFragment.
-	maxFragment = math.MaxUint16
+	// MaxCapacity is the largest ring, bytes of records: a wrap record's size is a u32.
+	MaxCapacity = 4<<30 - shmem.PageSize
+	// minLargest is the least that a ring of fragments has as its largest, bytes: event.MaxNarrowFragment. Front-ends of
+	// releases before fragments were larger attach to no other ring.
+	minLargest = math.MaxUint16
+	// maxLargest is the largest fragment that a ring can have, bytes: event.MaxFragment.
+	maxLargest = 1 << 30
 
 	// ProducerByte is the byte of the memory that a producer of fragments locks as long as it lives.
 	ProducerByte = 0
@@ -192,7 +195,7 @@ type ring struct {
 // Settings are the fixed values in a ring's header.
 type Settings struct {
 	Use           Use
-	LargestRecord int    // for messages: most bytes of data
+	LargestRecord int    // most bytes of data; for fragments minLargest or more, 0 means that
 	Source        uint16 // for fragments: the source's id in the event's data
 	Run           uint64
 	PID           uint32 // of the consumer, for messages
@@ -203,11 +206,11 @@ type Settings struct {
 // least MinCapacity, otherwise space for three of the largest messages.
 func Init(mem []byte, s Settings) error {
 	if s.Use == Fragments {
-		s.LargestRecord = maxFragment
+		s.LargestRecord = max(s.LargestRecord, minLargest)
 	}
 	if !fits(len(mem), s.Use, s.LargestRecord) {
 		return fmt.Errorf("a ring needs %d to %d bytes in whole pages, with space for three records of %d bytes; it has %d",
-			HeaderSize+MinCapacity, HeaderSize+maxCapacity, s.LargestRecord, len(mem))
+			HeaderSize+MinCapacity, HeaderSize+MaxCapacity, s.LargestRecord, len(mem))
 	}
 	w := wordsOf(mem)
 	w.magic, w.use, w.source = magic, s.Use, uint32(s.Source)
@@ -222,7 +225,7 @@ func Init(mem []byte, s Settings) error {
 // fits reports whether memory of this size can be a ring, in which two of the largest records always fit.
 func fits(size int, use Use, largest int) bool {
 	capacity := size - HeaderSize
-	return size%shmem.PageSize == 0 && capacity <= maxCapacity && largest >= 0 && largest <= maxFragment &&
+	return size%shmem.PageSize == 0 && capacity <= MaxCapacity && largest >= 0 && largest <= maxLargest &&
 		capacity >= 3*int(Stride(largest)) && (capacity >= MinCapacity || use != Fragments)
 }
 
@@ -255,7 +258,7 @@ func openRing(name string, mem []byte, use Use) (ring, error) {
 			return ring{}, r.brokenError(c.what, 0, c.got, c.reason)
 		}
 	}
-	if use == Fragments && largest != maxFragment {
+	if use == Fragments && largest < minLargest {
 		return ring{}, r.brokenError("largest record", 0, uint64(largest), "not that of this version")
 	}
 	if !fits(len(mem), use, int(largest)) {

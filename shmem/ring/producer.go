@@ -156,7 +156,8 @@ func (p *Producer) Reserve(size int) ([]byte, bool, error) {
 func (p *Producer) Allocate(size int) ([]byte, bool, error) {
 	switch {
 	case size < 0 || size > p.largest:
-		return nil, false, fmt.Errorf("%w: it has %d bytes, and %d are the most", ErrTooLarge, size, p.largest)
+		return nil, false, fmt.Errorf("%w: it has %d bytes, and %d are the most that its reader declares", ErrTooLarge, size,
+			p.largest)
 	case p.reserved:
 		return nil, false, errReservation
 	}

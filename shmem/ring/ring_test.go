@@ -2,6 +2,7 @@ package ring
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"math"
@@ -10,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"ringlet/shmem"
 	"ringlet/testkit/must"
 )
 
@@ -103,6 +105,41 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// TestLargeRecords: a ring that declares it takes fragments of 1 MiB, three of them whatever the place, and refuses
+// larger ones on both sides.
+func TestLargeRecords(t *testing.T) {
+	const largest = 1 << 20
+	mem := make([]byte, HeaderSize+3*largest+shmem.PageSize)
+	must.OK(t, Init(mem, Settings{Use: Fragments, LargestRecord: largest}))
+	c, err := OpenConsumer("test", mem, Fragments)
+	must.OK(t, err)
+	p, err := AttachProducer("test", mem, ProducerInfo{})
+	must.OK(t, err)
+	for event := range uint64(20) {
+		if _, _, err := p.Reserve(largest + 1); !errors.Is(err, ErrTooLarge) {
+			t.Fatal(err)
+		}
+		if !put(t, p, event, 1, bytes.Repeat([]byte{byte(event)}, largest-int(event)*1000)) {
+			t.Fatalf("no room for event %d", event)
+		}
+		r, ok, err := c.Next()
+		if err != nil || !ok || len(r.Data) != largest-int(event)*1000 || r.Data[len(r.Data)-1] != byte(event) {
+			t.Fatalf("event %d: %d bytes, %v", event, len(r.Data), err)
+		}
+		c.Done(1)
+	}
+	for _, most := range []int{largest + 4096, maxLargest + 1} {
+		if Init(make([]byte, len(mem)), Settings{Use: Fragments, LargestRecord: most}) == nil {
+			t.Errorf("made a ring for %d bytes", most)
+		}
+	}
+	binary.LittleEndian.PutUint32(mem[0x28:], maxLargest+1)
+	var broken *BrokenError
+	if _, err := OpenConsumer("test", mem, Fragments); !errors.As(err, &broken) {
+		t.Error(err)
+	}
+}
+
 // TestModel: whatever producer and consumer do in whatever order, and wherever a producer dies, the fragments that were
 // committed come out once, in order, as they were put in; and the next producer knows the event that comes next.
 func TestModel(t *testing.T) {
@@ -110,7 +147,7 @@ func TestModel(t *testing.T) {
 		mem, p, c := pair(t)
 		var in, out []Record // committed and not read; read and not given back
 		var next, dropped uint64
-		sizes := rapid.OneOf(rapid.IntRange(0, 64), rapid.IntRange(0, maxFragment), rapid.Just(maxFragment))
+		sizes := rapid.OneOf(rapid.IntRange(0, 64), rapid.IntRange(0, minLargest), rapid.Just(minLargest))
 		reserve := func(t *rapid.T) []byte {
 			place, ok, err := p.Reserve(sizes.Draw(t, "size"))
 			must.OK(t, err)
@@ -240,7 +277,7 @@ func TestRefusedSteps(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, err, want)
 		}
 	}
-	_, _, err := p.Reserve(maxFragment + 1)
+	_, _, err := p.Reserve(minLargest + 1)
 	step("too large", err, ErrTooLarge)
 	_, _, err = p.Reserve(-1)
 	step("negative", err, ErrTooLarge)

@@ -1,6 +1,7 @@
 package ejfat
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,7 +157,7 @@ func Open(_ context.Context, set live.FeedSettings) (live.Feed, error) {
 		socket:         socket,
 		raw:            raw,
 		datagram:       make([]byte, 1<<16),
-		reassembly:     newReassembly(),
+		reassembly:     newReassembly(cmp.Or(set.MaxFragment, event.MaxNarrowFragment)),
 		dataID:         ids,
 		allowedSenders: allow,
 		logLimiter:     connlimit.LogLimiter{Burst: connlimit.Burst},
@@ -291,6 +292,7 @@ func (f *feed) handlePacket(b []byte, now time.Time) {
 			offset: s.Offset,
 			length: s.Length,
 			data:   len(s.Data),
+			most:   f.reassembly.maxFragment,
 		})
 		return
 	}
@@ -314,13 +316,13 @@ func (e *idError) Error() string {
 type segmentError struct {
 	event          uint64
 	offset, length uint32
-	data           int
+	data, most     int
 }
 
 func (e *segmentError) Error() string {
-	if e.length > event.MaxNarrowFragment {
-		return fmt.Sprintf("event %d has a buffer of %d bytes, and a fragment has %d at most: let the sender make smaller "+
-			"buffers, or several sources of one", e.event, e.length, event.MaxNarrowFragment)
+	if uint64(e.length) > uint64(e.most) {
+		return fmt.Sprintf("event %d has a buffer of %d bytes, and %d are the most: put ?max=%d or more behind the "+
+			"address of the input", e.event, e.length, e.most, e.length)
 	}
 	return fmt.Sprintf("%d bytes at %d of %d of event %d contradict what came before, or leave too many gaps", e.data,
 		e.offset, e.length, e.event)

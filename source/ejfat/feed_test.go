@@ -106,7 +106,7 @@ func TestTickOfTheLoadBalancer(t *testing.T) {
 	}))
 	send(t, conn, ejfat.AppendSegment(nil, cut(4, content(4, 10), 10)[0]))
 	f.want(t, map[uint64]int{4: 10}, 4)
-	if got := f.Explain(); !strings.Contains(got, "1048576 bytes, and a fragment has 65535 at most") {
+	if got := f.Explain(); !strings.Contains(got, "1048576 bytes, and 65535 are the most: put ?max=1048576") {
 		t.Error(got)
 	}
 }

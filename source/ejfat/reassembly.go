@@ -1,22 +1,32 @@
 package ejfat
 
 import (
+	"slices"
 	"time"
 
 	"ringlet/event"
 	"ringlet/event/ejfat"
+	"ringlet/internal/hugepages"
 )
 
 // Limits of the memory that senders can make the reassembly hold.
 const (
-	maxHeldBytes     = 32 << 20 // bytes of memory for fragments
+	minHeldBytes     = 32 << 20 // bytes of memory for fragments; HeldBytes is more where they may be large
 	maxCompleted     = 1 << 14  // fragments that are complete and not released
 	maxPartials      = 1 << 10  // fragments of which some bytes are missing
 	maxRanges        = 64       // byte ranges of such a fragment
 	rememberedEvents = 1 << 13  // events that are over and whose segments may still come
 )
 
-// partialTimeout is how long the rest of a fragment may take after its first segment.
+// HeldBytes is the most memory that senders can make a feed hold, in bytes, if a fragment has at most the given bytes.
+func HeldBytes(maxFragment int) int {
+	if maxFragment > event.MaxNarrowFragment {
+		return 2*maxFragment + minHeldBytes
+	}
+	return minHeldBytes
+}
+
+// partialTimeout is how long a fragment waits for its next segment.
 const partialTimeout = 500 * time.Millisecond
 
 // segmentVerdict is what became of a segment.
@@ -35,14 +45,16 @@ type byteRange struct{ from, to uint32 }
 
 // partialFragment is a fragment of which some bytes may be missing.
 type partialFragment struct {
-	event   uint64
-	started time.Time   // when its first segment came
-	data    []byte      // as long as the fragment
-	ranges  []byteRange // bytes that have come, in order; no two ranges touch
+	event  uint64
+	grewAt time.Time   // when the last segment with new bytes came
+	data   []byte      // as long as the fragment
+	ranges []byteRange // bytes that have come, in order; no two ranges touch
 }
 
 // reassembly puts the segments of one source together. It has no I/O and no clock.
 type reassembly struct {
+	maxFragment, maxHeldBytes int // immutable
+
 	byEvent   map[uint64]*partialFragment
 	pending   []*partialFragment // in the order of their first segments; complete ones leave at once
 	spare     []*partialFragment
@@ -56,8 +68,13 @@ type reassembly struct {
 	stats          struct{ lost, refused, repeated uint64 }
 }
 
-func newReassembly() *reassembly {
-	return &reassembly{byEvent: map[uint64]*partialFragment{}}
+// newReassembly returns a reassembly of fragments of at most the given bytes.
+func newReassembly(maxFragment int) *reassembly {
+	return &reassembly{
+		maxFragment:  maxFragment,
+		maxHeldBytes: HeldBytes(maxFragment),
+		byEvent:      map[uint64]*partialFragment{},
+	}
 }
 
 // addSegment adds a segment to its fragment, and counts it.
@@ -73,7 +90,7 @@ func (r *reassembly) addSegment(s ejfat.Segment, now time.Time) segmentVerdict {
 }
 
 func (r *reassembly) storeSegment(s ejfat.Segment, now time.Time) segmentVerdict {
-	if s.Length > event.MaxNarrowFragment {
+	if uint64(s.Length) > uint64(r.maxFragment) {
 		return segmentRefused
 	}
 	if r.finishedEvents[s.Event%rememberedEvents] == s.Event+1 {
@@ -92,6 +109,7 @@ func (r *reassembly) storeSegment(s ejfat.Segment, now time.Time) segmentVerdict
 		return v
 	}
 	copy(p.data[s.Offset:], s.Data)
+	p.grewAt = now
 	if v == segmentCompletes {
 		r.removePending(p)
 		r.completedFragments = append(r.completedFragments, p)
@@ -99,12 +117,12 @@ func (r *reassembly) storeSegment(s ejfat.Segment, now time.Time) segmentVerdict
 	return v
 }
 
-// startPartial makes a partial for the fragment of a segment; nil says that there is no room. The oldest partial is
-// given up to make room for the newest. Complete fragments are not: if the consumer is late with them, new fragments
-// are lost, as they would be in the buffer of the socket.
+// startPartial makes a partial for the fragment of a segment; nil says that there is no room. The partial that has
+// waited longest is given up to make room for the newest. Complete fragments are not: if the consumer is late with
+// them, new fragments are lost, as they would be in the buffer of the socket.
 func (r *reassembly) startPartial(s ejfat.Segment, now time.Time) *partialFragment {
 	if len(r.pending) == maxPartials {
-		r.giveUp(r.pending[0])
+		r.giveUp(r.longestWaiting())
 	}
 	var p *partialFragment
 	if n := len(r.spare); n > 0 {
@@ -112,32 +130,37 @@ func (r *reassembly) startPartial(s ejfat.Segment, now time.Time) *partialFragme
 	} else {
 		p = &partialFragment{}
 	}
-	p.event, p.started, p.ranges = s.Event, now, p.ranges[:0]
+	p.event, p.grewAt, p.ranges = s.Event, now, p.ranges[:0]
 	if more := int(s.Length) - cap(p.data); more > 0 {
 		r.heldBytes += more
 		p.data = nil
 	}
-	for r.heldBytes > maxHeldBytes && len(r.spare)+len(r.pending) > 0 {
+	for r.heldBytes > r.maxHeldBytes && len(r.spare)+len(r.pending) > 0 {
 		if len(r.spare) == 0 {
-			r.giveUp(r.pending[0])
+			r.giveUp(r.longestWaiting())
 		}
 		last := len(r.spare) - 1
 		r.heldBytes -= cap(r.spare[last].data)
 		r.spare = r.spare[:last]
 	}
-	if r.heldBytes > maxHeldBytes || len(r.completedFragments) == maxCompleted {
+	if r.heldBytes > r.maxHeldBytes || len(r.completedFragments) == maxCompleted {
 		r.heldBytes -= max(cap(p.data), int(s.Length))
 		r.stats.lost++
 		r.markFinished(s.Event)
 		return nil
 	}
 	if p.data == nil {
-		p.data = make([]byte, s.Length)
+		p.data = hugepages.Advise(make([]byte, s.Length))
 	}
 	p.data = p.data[:s.Length]
 	r.byEvent[s.Event] = p
 	r.pending = append(r.pending, p)
 	return p
+}
+
+// longestWaiting returns the partial whose next segment is due longest.
+func (r *reassembly) longestWaiting() *partialFragment {
+	return slices.MinFunc(r.pending, func(a, b *partialFragment) int { return a.grewAt.Compare(b.grewAt) })
 }
 
 // add adds a range that has come. It may touch other ranges; if it overlaps some in part, it is refused.
@@ -208,10 +231,14 @@ func (r *reassembly) giveUp(p *partialFragment) {
 	r.spare = append(r.spare, p)
 }
 
-// expire gives up the partials that are incomplete for too long.
+// expire gives up the partials of which nothing new has come for too long.
 func (r *reassembly) expire(now time.Time) {
-	for len(r.pending) > 0 && now.Sub(r.pending[0].started) >= partialTimeout {
-		r.giveUp(r.pending[0])
+	for i := 0; i < len(r.pending); {
+		if now.Sub(r.pending[i].grewAt) < partialTimeout {
+			i++
+			continue
+		}
+		r.giveUp(r.pending[i]) // removes it
 	}
 }
 

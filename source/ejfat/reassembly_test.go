@@ -40,7 +40,7 @@ func cut(number uint64, data []byte, most int) []ejfat.Segment {
 // all of whose segments came is handed out once with its bytes, each other one is counted as lost.
 func TestEveryFragmentHasOneEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r, now := newReassembly(), time.Unix(1000, 0)
+		r, now := newReassembly(event.MaxNarrowFragment), time.Unix(1000, 0)
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		events := rapid.IntRange(1, 30).Draw(t, "events")
 		var all []ejfat.Segment
@@ -104,7 +104,7 @@ func TestContradictions(t *testing.T) {
 		"larger than a u16": {ejfat.Segment{Length: event.MaxNarrowFragment + 1, Event: 2, Data: data}, segmentRefused},
 		"touches":           {ejfat.Segment{Offset: 60, Length: 100, Event: 1, Data: data[:40]}, segmentStored},
 	} {
-		r := newReassembly()
+		r := newReassembly(event.MaxNarrowFragment)
 		if v := r.addSegment(ejfat.Segment{Offset: 40, Length: 100, Event: 1, Data: data[:20]}, now); v != segmentStored {
 			t.Fatalf("the first: %d", v)
 		}
@@ -116,7 +116,7 @@ func TestContradictions(t *testing.T) {
 
 // TestBounds lets senders forge what they like: what is held stays bounded.
 func TestBounds(t *testing.T) {
-	r, now := newReassembly(), time.Unix(1, 0)
+	r, now := newReassembly(event.MaxNarrowFragment), time.Unix(1, 0)
 	random := rand.New(rand.NewPCG(1, 2))
 	data := make([]byte, event.MaxNarrowFragment)
 	for i := range 200_000 {
@@ -132,7 +132,7 @@ func TestBounds(t *testing.T) {
 			Event:  random.Uint64N(50_000),
 			Data:   data[offset : offset+n],
 		}, now)
-		if len(r.pending) > maxPartials || len(r.completedFragments) > maxCompleted || r.heldBytes > maxHeldBytes {
+		if len(r.pending) > maxPartials || len(r.completedFragments) > maxCompleted || r.heldBytes > minHeldBytes {
 			t.Fatalf("%d parts, %d whole, %d bytes", len(r.pending), len(r.completedFragments), r.heldBytes)
 		}
 	}
@@ -151,7 +151,7 @@ func TestBounds(t *testing.T) {
 }
 
 func TestGaps(t *testing.T) {
-	r, now := newReassembly(), time.Unix(1, 0)
+	r, now := newReassembly(event.MaxNarrowFragment), time.Unix(1, 0)
 	for i := range maxRanges + 1 {
 		v := r.addSegment(ejfat.Segment{Offset: uint32(2 * i), Length: 1000, Event: 5, Data: []byte{1}}, now)
 		if want := map[bool]segmentVerdict{true: segmentStored, false: segmentRefused}[i < maxRanges]; v != want {
@@ -161,7 +161,7 @@ func TestGaps(t *testing.T) {
 }
 
 func TestTakingDoesNotAllocate(t *testing.T) {
-	r, now := newReassembly(), time.Unix(1, 0)
+	r, now := newReassembly(event.MaxNarrowFragment), time.Unix(1, 0)
 	data := content(1, 4000)
 	number := uint64(0)
 	round := func() {
@@ -179,5 +179,33 @@ func TestTakingDoesNotAllocate(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(1000, round); n > 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestLargeFragments: a fragment as large as is declared comes whole, however long that takes, while forged segments
+// begin others of the largest size; what is held stays bounded, and a larger one is refused.
+func TestLargeFragments(t *testing.T) {
+	const most = 4 << 20
+	r, now := newReassembly(most), time.Unix(1, 0)
+	data := make([]byte, most)
+	for i := range data {
+		data[i] = byte(i >> 12)
+	}
+	for i, s := range cut(7, data, 1<<16) {
+		now = now.Add(partialTimeout / 4)
+		r.addSegment(s, now)
+		r.expire(now)
+		forged := ejfat.Segment{Offset: most - 1, Length: most, Event: uint64(100 + i), Data: []byte{1}}
+		r.addSegment(forged, now)
+		if r.heldBytes > HeldBytes(most) {
+			t.Fatalf("%d bytes are held", r.heldBytes)
+		}
+	}
+	p, ok := r.nextCompleted()
+	if !ok || p.event != 7 || !bytes.Equal(p.data, data) {
+		t.Fatal("the fragment is not whole")
+	}
+	if v := r.addSegment(ejfat.Segment{Length: most + 1, Event: 8, Data: data[:10]}, now); v != segmentRefused {
+		t.Errorf("verdict %d", v)
 	}
 }

@@ -94,7 +94,7 @@ func (s *runState) answerHello(h hello, set *live.FeedSettings, from uint64) ans
 		Code: codeAccepted,
 		A:    from,
 		B:    set.Run,
-		C:    uint32(min(storeBytes(set.MaxFragment), math.MaxUint32)),
+		C:    uint32(min(StoreBytes(set.MaxFragment), math.MaxUint32)),
 		D:    uint32(set.MaxFragment),
 	}
 }

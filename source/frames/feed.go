@@ -60,7 +60,7 @@ func newFeed(ctx context.Context, set live.FeedSettings) *feed {
 	set.Log = set.Log.With("input", set.Name, "source", set.SourceID)
 	f := &feed{
 		set:             set,
-		store:           newStore(storeBytes(set.MaxFragment), maxQueuedFragments),
+		store:           newStore(StoreBytes(set.MaxFragment), maxQueuedFragments),
 		gate:            connlimit.Gate{MaxTotal: maxConns, MaxPerHost: maxPerHost},
 		eventLog:        connlimit.LogLimiter{Burst: connlimit.Burst},
 		programLog:      connlimit.LogLimiter{Burst: maxLogLines},

@@ -31,9 +31,9 @@ const (
 	reuseFrom = 16
 )
 
-// storeBytes is the size of the store of a feed whose largest fragment has most bytes: storeSize or, for large
+// StoreBytes is the size in bytes of the store of a feed whose largest fragment has most bytes: storeSize or, for large
 // fragments, two frames with the rest of a read. The ring's end wastes at most one frame.
-func storeBytes(most int) int { return max(storeSize, 2*(most+frameSize+16)+maxReadBytes) }
+func StoreBytes(most int) int { return max(storeSize, 2*(most+frameSize+16)+maxReadBytes) }
 
 // queuedFragment is a fragment in the store.
 type queuedFragment struct {

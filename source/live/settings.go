@@ -11,7 +11,7 @@ type FeedSettings struct {
 	AlignLog2 uint8        // log2 of the alignment of a fragment's data in an MFP, in bytes
 	Log       *slog.Logger // for events of the front-end: attached, gone, refused
 	// MaxFragment is the largest fragment that the feed may give, in bytes; 0: event.MaxNarrowFragment. A feed of a kind
-	// that is not Sized gives none larger than that.
+	// without Held gives none larger than that.
 	MaxFragment int
 	// WrapBits is how many bits the counter of the front-end has; 0: it numbers events with 64 bits. The numbers that a
 	// feed gives are the front-end's, those that it is told are unwrapped: it must not compare them.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"ringlet/event"
 	"ringlet/shmem"
 	"ringlet/shmem/ring"
 )
@@ -16,13 +17,17 @@ import (
 // GiB.
 const defaultSize = 16 << 20
 
-// maxSize is more bytes than any front-end fills during a pause of its readout unit.
+// maxSize is the largest size that an address may give: more bytes than any front-end fills during a pause of its
+// readout unit.
 const maxSize = 1 << 30
+
+// recordsInRing is how many of the largest records a ring has room for at least.
+const recordsInRing = 3
 
 // address is the text after `shm:`: NAME or /DIR/NAME, and optionally ?size=64MiB.
 type address struct {
 	dir, name string
-	size      int // of the records, bytes
+	size      int // of the records, bytes; 0: the default
 }
 
 const addressSyntax = "write shm:NAME, shm:/DIR/NAME or shm:NAME?size=64MiB"
@@ -37,13 +42,41 @@ func (e *addressError) Error() string {
 	return fmt.Sprintf("%s in input %s: %s", e.Reason, e.Source, addressSyntax)
 }
 
-// Check says why an address does not name a ring, whatever the host.
-func Check(text string) error {
-	_, err := parseAddress("", text)
+// ringSize is the size of the ring, in bytes of records, if a fragment has at most the given bytes.
+func (a *address) ringSize(source string, maxFragment int) (int, error) {
+	least := recordsInRing * int(ring.Stride(maxFragment))
+	least += -least & (shmem.PageSize - 1)
+	switch {
+	case maxFragment < event.MaxNarrowFragment:
+		return 0, &addressError{source, fmt.Sprintf("max=%d is less than the %d bytes that any front-end may put into "+
+			"a ring", maxFragment, event.MaxNarrowFragment)}
+	case a.size == 0:
+		return max(defaultSize, least), nil
+	case a.size < least:
+		return 0, &addressError{source, fmt.Sprintf("the size of %d bytes has no room for %d fragments of %d bytes, "+
+			"which max= allows: leave size out, or make it %d bytes at least", a.size, recordsInRing, maxFragment, least)}
+	}
+	return a.size, nil
+}
+
+// Size is the size of the ring that an address names, in bytes of records, if a fragment has at most the given bytes.
+// The error says why there is none.
+func Size(text string, maxFragment int) (int, error) {
+	a, err := parseAddress("", text)
+	size := 0
+	if err == nil {
+		size, err = a.ringSize("", maxFragment)
+	}
 	var wrong *addressError
 	if errors.As(err, &wrong) {
-		return errors.New(wrong.Reason + ": " + addressSyntax) // the caller names the input
+		err = errors.New(wrong.Reason + ": " + addressSyntax) // the caller names the input
 	}
+	return size, err
+}
+
+// Check says why an address does not name a ring, whatever the host.
+func Check(text string) error {
+	_, err := Size(text, event.MaxNarrowFragment)
 	return err
 }
 
@@ -65,7 +98,6 @@ func parseAddress(source, text string) (address, error) {
 	a := address{
 		dir:  dir,
 		name: name,
-		size: defaultSize,
 	}
 	switch {
 	case name == "":

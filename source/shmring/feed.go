@@ -1,6 +1,7 @@
 package shmring
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,6 +58,11 @@ func Open(_ context.Context, s live.FeedSettings) (live.Feed, error) {
 	if err != nil {
 		return nil, err
 	}
+	largest := cmp.Or(s.MaxFragment, event.MaxNarrowFragment)
+	size, err := a.ringSize(s.Name, largest)
+	if err != nil {
+		return nil, err
+	}
 	f := &feed{name: s.Name, log: s.Log}
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
@@ -65,10 +71,11 @@ func Open(_ context.Context, s live.FeedSettings) (live.Feed, error) {
 	if _, err := shmem.Reclaim(a.name, shmem.WithDir(a.dir)); err != nil {
 		return nil, fmt.Errorf("source %s: %w", s.Name, err)
 	}
-	f.seg, f.ring, err = ring.Create(a.name, a.size, ring.Settings{
-		Use:    ring.Fragments,
-		Source: s.SourceID,
-		Run:    s.Run,
+	f.seg, f.ring, err = ring.Create(a.name, size, ring.Settings{
+		Use:           ring.Fragments,
+		LargestRecord: largest,
+		Source:        s.SourceID,
+		Run:           s.Run,
 	}, shmem.WithDir(a.dir))
 	if err != nil {
 		return nil, fmt.Errorf("source %s: %w", s.Name, err)

@@ -323,8 +323,8 @@ func TestNamesThatAreTaken(t *testing.T) {
 
 func TestAddresses(t *testing.T) {
 	for text, want := range map[string]address{
-		"calo":                {shmem.DefaultDir, "calo", defaultSize},
-		"/tmp/x/calo":         {"/tmp/x/", "calo", defaultSize},
+		"calo":                {shmem.DefaultDir, "calo", 0},
+		"/tmp/x/calo":         {"/tmp/x/", "calo", 0},
 		"calo?size=64MiB":     {shmem.DefaultDir, "calo", 64 << 20},
 		"calo?size=256KiB":    {shmem.DefaultDir, "calo", 256 << 10},
 		"calo?size=1GiB":      {shmem.DefaultDir, "calo", 1 << 30},

@@ -19,7 +19,7 @@ int main(int argc, char **argv) {
     ring.type = 7;
     printf("%" PRIu64 "\n", ringlet_ring_next(&ring));
     fflush(stdout);
-    static unsigned char data[RINGLET_MAX_FRAGMENT];
+    static unsigned char data[4000000];
     for (uint64_t e = ringlet_ring_next(&ring); events == 0 || e < events; e++) {
         size_t size = largest == 1024 ? 1024 : 8 + (size_t)(e * 7919 % (largest - 7));
         if (largest != 1024)

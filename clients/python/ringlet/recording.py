@@ -19,7 +19,7 @@ import numpy as np
 FORMATS = {1: "mep", 2: "mdf", 3: "mfp"}
 MISSING, CONTAINER, RECORD = 92, 240, 241  # types: docs/format/rawbank.md
 
-_MEP, _MFP, _WIDE, _BANK = 0xCEFA, 0x40CE, 0x40CF, 0xCBCB
+_MEP, _MFP, _WIDE, _BANK, _PIECE = 0xCEFA, 0x40CE, 0x40CF, 0xCBCB, 242
 _MOST_FRAGMENT = 1 << 30  # bytes
 _MOST_MANIFEST = 64 << 20  # bytes of run.json that are read
 _MOST_OPEN = 64  # files that are mapped at once
@@ -523,8 +523,35 @@ def _banks(data, at, end, event, path, base=0):
         magic, length, kind, version, source = struct.unpack_from("<HHBBH", data, at)
         if magic != _BANK or length < 8 or at + (length + 3 & ~3) > end:
             raise Damaged(path, base + at, f"no bank: magic 0x{magic:04X}, length {length}, {end - at} bytes are left")
+        if kind == _PIECE:
+            whole, at = _chain(data, at, end, event, path, base)
+            yield whole
+            continue
         yield Fragment(event, source, kind, version, data[at + 8 : at + length])
         at += length + 3 & ~3
+
+
+def _chain(data, at, end, event, path, base):
+    """Joins the chain of banks that begins in data at a place, and returns the fragment and the place behind it."""
+    begin, parts, source, left = at, [], None, 8
+    while left > 0:
+        magic, length, kind, version, from_ = struct.unpack_from("<HHBBH", data, at) if end - at >= 8 else (0,) * 5
+        first = source is None
+        if first and length >= 16:
+            source = from_
+            size, what, more, zero = struct.unpack_from("<IBBH", data, at + 8)
+            left += size
+            if zero or not 65527 < size <= 1 << 30 or size > end - at:
+                break
+        if (magic, kind, version, from_) != (_BANK, _PIECE, 0 if first else 1, source) or (
+                length != 8 + min(left, 65524) or at + (length + 3 & ~3) > end):
+            break
+        parts.append(data[at + 16 if first else at + 8 : at + length])
+        left -= length - 8
+        at += length + 3 & ~3
+    else:
+        return Fragment(event, source, what, more, np.concatenate(parts)), at
+    raise Damaged(path, base + begin, "a chain of banks is not whole")
 
 
 # CRC-32C (polynomial 0x82F63B78), many rows of bytes at once.

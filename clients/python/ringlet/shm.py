@@ -23,7 +23,7 @@ import time
 
 from . import segment
 
-MAX_FRAGMENT = 65535
+MAX_FRAGMENT = 65535  # bytes, unless the input declares more
 TESTDET = 51
 
 _HEADER = 4096
@@ -129,6 +129,11 @@ class Ring:
     def next(self):
         """The event after the last one that any front-end of this run has committed or dropped: continue there."""
         return self._next
+
+    @property
+    def largest(self):
+        """Bytes of the largest fragment that Ringlet takes."""
+        return self._largest
 
     @property
     def safe(self):
@@ -271,8 +276,9 @@ class Ring:
     def _reserve(self, size, timeout):
         if self._place is not None:
             raise ValueError("reserve one place at a time")
-        if not 0 <= size <= MAX_FRAGMENT:
-            raise ValueError("a fragment has 65535 bytes at most")
+        if not 0 <= size <= self._largest:
+            raise ValueError("the fragment has %d bytes, and %d are the most: put ?max=%d or more behind the address of the "
+                             "input" % (size, self._largest, size))
         if self._memory is None:
             raise Closed("this front-end has closed the ring")
         if self._ints[_CONSUMER] != 1:
@@ -377,9 +383,10 @@ class Ring:
         if self._size < 256 << 10 or self._size % 4096:
             raise Broken("%s: %d bytes are no ring" % (path, self._memory.size))
         magic, version, source, data, capacity, run, largest = struct.unpack_from("<8sIIQQQI", self._bytes, 0)
-        if (magic, version, data, capacity, largest) != (b"RNGLRING", 1, _HEADER, self._size, MAX_FRAGMENT):
+        if (magic, version, data, capacity) != (b"RNGLRING", 1, _HEADER, self._size) or largest < MAX_FRAGMENT or (
+                3 * (16 + largest) > self._size):
             raise Broken("%s is no ring of fragments of version 1" % path)
-        self.source, self.run = source, run
+        self.source, self.run, self._largest = source, run, largest
         self._revised, self._ranges, self._gave = bool(self._ints[_FEATURES] & 1), 0, 0
 
     def _resume(self):

@@ -253,7 +253,7 @@ test("raw banks are read as the format has them", () => {
 test("bytes are written as hexdump does", () => {
   const x = Uint8Array.from({ length: 20 }, (_, i) => 60 + i);
   assert.equal(q.dump(x), "00000000  3c 3d 3e 3f 40 41 42 43  44 45 46 47 48 49 4a 4b  |<=>?@ABCDEFGHIJK|\n00000010  4c 4d 4e 4f                                       |LMNO|");
-  assert.equal(q.dump(x, 16).split("\n")[1], "… 4 bytes more");
+  assert.equal(q.dump(x, 20, 16).split("\n")[1], "… 4 bytes more");
   assert.equal(q.dump(new Uint8Array()), "");
 });
 

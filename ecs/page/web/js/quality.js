@@ -97,15 +97,16 @@ export function banks(data) {
   return { banks: out, fault: "" };
 }
 
-// dump writes bytes as hexdump -C has them, the first ones at most.
-export function dump(data, most = 1024) {
+// dump writes bytes as hexdump -C has them, the first ones at most; all has so many, of which data may be the first.
+export function dump(data, all = data.length, most = 1024) {
   const lines = [], hex = (v, n) => v.toString(16).padStart(n, "0");
   for (let at = 0; at < Math.min(data.length, most); at += 16) {
     const row = [...data.subarray(at, Math.min(at + 16, data.length, most))];
     const digits = row.map((b, i) => hex(b, 2) + (i === 7 ? " " : "")).join(" ").padEnd(48);
     lines.push(`${hex(at, 8)}  ${digits}  |${row.map((b) => (b >= 32 && b < 127 ? String.fromCharCode(b) : ".")).join("")}|`);
   }
-  if (data.length > most) lines.push(`… ${data.length - most} bytes more`);
+  const rest = all - Math.min(data.length, most);
+  if (rest > 0) lines.push(`… ${rest} bytes more`);
   return lines.join("\n");
 }
 

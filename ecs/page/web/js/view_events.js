@@ -10,9 +10,6 @@ const columns = [
   { title: "Source", class: "n" }, { title: "Input", class: "words" }, { title: "Type" }, { title: "Version", class: "n" }, { title: "Size", class: "n" }, { title: "Banks", class: "words" },
 ];
 
-// Events beyond this are left out, a second of the API's stream being one event: fewer sources make them smaller.
-const maxSize = 4 << 20;
-
 const kept = 20; // events that can be gone back to
 const filter = { sources: "", types: "" }; // as it was left
 
@@ -48,7 +45,7 @@ export function events(root) {
     return tr;
   };
   const fill = (tr, { f, more }) => {
-    if (more) return text(tr.firstChild.firstChild, f.data === null ? "The bytes were not sent." : f.data.length ? dump(f.data) : "No bytes.");
+    if (more) return text(tr.firstChild.firstChild, f.data === null ? "The bytes were not sent." : f.data.length ? dump(f.data, f.size) : "No bytes.");
     const td = tr.children, input = ((store.snapshot && store.snapshot.sources) || []).find((x) => x.source === f.source);
     tr.source = f.source;
     text(tr.toggle, String(f.source));
@@ -67,7 +64,7 @@ export function events(root) {
     const e = shown, on = store.status && store.status.root && store.status.root.state === "Running";
     card.hidden = !e;
     empty.hidden = Boolean(e);
-    text(empty, !on ? "No run is on. Built events appear here while one goes on." : last && !last.builders ? "No builder unit can be looked at yet." : "Waiting for an event that has what was asked for. Events above 4 MiB are left out: ask for fewer sources then.");
+    text(empty, !on ? "No run is on. Built events appear here while one goes on." : last && !last.builders ? "No builder unit can be looked at yet." : "Waiting for an event that has what was asked for. Events of which more than 16 MiB would be shown are left out: ask for fewer sources then.");
     text(sum, last ? `${count(last.built)} built since you look${Number(last.dropped) ? `; ${count(last.dropped)} dropped on the way` : ""}${Number(last.unreadable) ? `; ${count(last.unreadable)} MEPs could not be read` : ""}. One a second is shown.` : "");
     text(state, ((last && last.problems) || []).join(" "));
     keyed(earlier, seen, key, (x) => h("option", { value: key(x) }, `${x.event} of run ${x.run}`));
@@ -92,7 +89,7 @@ export function events(root) {
   const ask = () => {
     filter.sources = from.value.trim();
     filter.types = types.value.trim();
-    return wanted({ ...filter, maxSize });
+    return wanted(filter);
   };
   const { look, end } = looking({ ask, take, tell: (why) => text(state, why) });
   earlier.addEventListener("change", () => {
