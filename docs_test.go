@@ -63,7 +63,7 @@ func settings(of reflect.Type, path, prefix string) []setting {
 	for i := range of.NumField() {
 		f := of.Field(i)
 		key := f.Tag.Get("yaml")
-		if key == "-" {
+		if key == "-" || f.Tag.Get("kong") == "-" {
 			continue
 		}
 		if f.Anonymous { // a section

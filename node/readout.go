@@ -21,6 +21,7 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/readoutunit"
 	"ringlet/source"
+	"ringlet/source/live"
 	"ringlet/tagnet"
 	tagcore "ringlet/tagnet/core"
 )
@@ -37,6 +38,7 @@ type readout struct {
 	barrier atomic.Pointer[barrier.Barrier]  // of the last run
 	conn    atomic.Pointer[tagnet.RUClient]  // while the unit is attached
 	run     atomic.Pointer[runStart]         // the last run
+	live    atomic.Pointer[source.Live]      // sources of the last run; nil: its data are not live
 
 	badInputReported atomic.Bool // to the state machine, in this run
 
@@ -81,7 +83,7 @@ func (c *readout) start(ctx context.Context, run *runStart) (err error) {
 		return fmt.Errorf("writes of the last run are under way still: reset and configure this node again (%w)", pending)
 	}
 	c.badInputReported.Store(false)
-	src, err := c.openSource(ctx)
+	src, err := c.openSource(ctx, run.GetBack())
 	if err != nil {
 		return &subsystemError{subsystemInput, err}
 	}
@@ -130,24 +132,35 @@ func (c *readout) start(ctx context.Context, run *runStart) (err error) {
 		unit.HandleLinkDown(rank) // links that were down before the unit existed
 	}
 	unit.Start()
+	c.beginUnawaited(run.GetBack())
 	return nil
+}
+
+// beginUnawaited tells front-ends that the run has begun, unless the control does so when all are ready.
+func (c *readout) beginUnawaited(back bool) {
+	if sources := c.live.Load(); sources != nil && (back || !c.cfg.AwaitsFrontends()) {
+		sources.Want(live.Begin, source.AllSources)
+	}
 }
 
 var errNotReadmitted = errors.New(
 	"the scheduler named no rejoin point for this readout unit, although the run has already begun")
 
-// openSource opens the readout unit's source.
-func (c *readout) openSource(ctx context.Context) (source.Source, error) {
+// openSource opens the readout unit's source. back: for a run that has begun.
+func (c *readout) openSource(ctx context.Context, back bool) (source.Source, error) {
 	settings, err := c.cfg.SourceSettings(c.ru)
 	if err != nil {
 		return nil, err
 	}
 	settings.Live.Log, settings.Live.Run = c.node.log, uint64(c.node.run.Load())
+	settings.Live.Hold = !back && c.cfg.AwaitsFrontends()
 	kind, _ := c.cfg.Source()
 	src, err := kind.Open(ctx, settings)
 	if err != nil {
 		return nil, err
 	}
+	sources, _ := src.(*source.Live)
+	c.live.Store(sources)
 	return source.PaceSource(src, c.cfg.Rate, c.cfg.Packing), nil
 }
 
@@ -318,6 +331,7 @@ func (c *readout) report(f *figures) {
 	}
 	f.message.Reasons = sourceRejectReasons(f.Readout.Live)
 	f.message.Frontends = textBySource(f.Readout.Live, func(s *source.LiveStats) string { return s.Frontend })
+	f.message.SourceLives = sourceLives(c.live.Load())
 	f.message.SourceNames = textBySource(f.Readout.Live, func(s *source.LiveStats) string { return s.GivenName })
 	for _, s := range f.Readout.Live {
 		f.histogram(HistogramSourceSizes+strconv.Itoa(int(s.SourceID)), s.Sizes)

@@ -111,6 +111,9 @@ func (s *service) Report(ctx context.Context, req *nodev1.ReportRequest) (*nodev
 			return nil, status.Error(codes.Unavailable, err.Error())
 		}
 	}
+	if c := req.GetSources(); c != nil {
+		s.node.wantSources(c)
+	}
 	r := s.node.report(0)
 	if r.GetFinal() && req.GetDone() {
 		s.node.reportCollected.Store(true)

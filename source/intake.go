@@ -22,6 +22,7 @@ type intake struct {
 	maxFragment int
 
 	isNamed bool // by the input
+	options Options
 
 	// owned by its goroutine
 	closeErr error
@@ -82,6 +83,7 @@ func (in *intake) receiveFragments() {
 func (in *intake) beginWait() bool {
 	in.live.mu.Lock()
 	defer in.live.mu.Unlock()
+	in.awaitHold()
 	in.reportSafe()
 	if in.ctx == nil || in.ctx.Err() != nil {
 		in.ctx, in.cancelNext = context.WithCancel(in.live.ctx)

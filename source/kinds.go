@@ -57,6 +57,8 @@ type InputKind struct {
 	Held func(address string, maxFragment int) (int, error)
 	// Counter: the source may declare that its numbers are those of a counter with few bits, by the option wrap.
 	Counter bool
+	// Follows: the feed is a live.Follower, so its front-end may follow the run, by the options require, start, stop.
+	Follows bool
 }
 
 // rows is the table of sources. The setting input chooses a row: an empty input is generated data, a name of this
@@ -88,6 +90,7 @@ var rows = []InputKind{
 		Network: true,
 		Held:    storeBytes,
 		Counter: true,
+		Follows: true,
 	},
 	{
 		Kind:    registry.Kind{Name: "unix", Help: "frames over a Unix-domain socket"},
@@ -96,6 +99,7 @@ var rows = []InputKind{
 		Claim:   claimPath,
 		Held:    storeBytes,
 		Counter: true,
+		Follows: true,
 	},
 	{
 		Kind:     registry.Kind{Name: "exec", Help: "frames that a program prints"},
@@ -104,6 +108,7 @@ var rows = []InputKind{
 		FreeText: true,
 		Held:     storeBytes,
 		Counter:  true,
+		Follows:  true,
 	},
 	{
 		Kind:      registry.Kind{Name: "udp", Help: "EJFAT's segments over UDP"},

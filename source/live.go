@@ -33,7 +33,10 @@ type LiveSettings struct {
 	MaxLeap         uint64 // numbers up to so far from the one before are near it; 0: the default
 	SlotBytes       int    // bytes of a builder unit's slot; 0: not known yet
 	Run             uint64 // number of the run
-	Log             *slog.Logger
+	// Hold: no fragment is taken before the first Want of Begin
+	Hold    bool
+	Configs map[string]string // content of the files that sources' options name, by name
+	Log     *slog.Logger
 }
 
 // firstTimeoutFactor is how many times FragmentTimeout events wait for the first fragment of a source: people start
@@ -67,6 +70,7 @@ type Live struct {
 	mu            sync.Mutex // guards what follows
 	changed       *sync.Cond
 	begun         bool
+	onHold        bool // until the run begins
 	intakeEnding  bool // no more fragments are taken from the feeds
 	closed        bool
 	failure       error // why the first source to fail cannot go on
@@ -110,6 +114,7 @@ func openLive(ctx context.Context, s Settings) (Source, error) {
 		share:     newShare(s.Division, s.RU),
 		start:     time.Now(),
 		clockWake: make(chan struct{}, 1),
+		onHold:    s.Live.Hold,
 	}
 	l.maxBlock = blockBytes(&s, inputs, each)[s.RU]
 	for i := range l.sourceCount {
@@ -155,6 +160,8 @@ func (l *Live) open(ctx context.Context, inputs []Input, each []int,
 			AlignLog2: liveAlignLog2,
 			Log:       l.cfg.Live.Log,
 
+			SourceName:  in.Options.Name,
+			Config:      l.cfg.Live.Configs[in.Options.Config],
 			MaxFragment: in.MaxFragment,
 			WrapBits:    in.Options.Wrap,
 		})
@@ -169,6 +176,7 @@ func (l *Live) open(ctx context.Context, inputs []Input, each []int,
 			feed:  feed,
 
 			isNamed: in.Options.Name != "",
+			options: in.Options,
 
 			stage: newStage(stageBytes(&in, each[id]), window),
 

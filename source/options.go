@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"ringlet/event"
 	"ringlet/source/live"
@@ -19,10 +20,16 @@ type Options struct {
 	MaxFragment int
 	// Wrap is how many bits the counter has by which the front-end numbers events; 0: 64.
 	Wrap uint8
+	// Require is how long a start waits until the source's front-end is ready; 0: it does not wait
+	Require time.Duration
+	// StartsLast: its front-end is told that the run begins, or goes on, when the others have answered. StopsFirst: it is
+	// told that the run is paused, or ends, before the others.
+	StartsLast, StopsFirst bool
+	Config                 string // path of a file that the front-end is given; "": none
 }
 
 // optionNames are the options that each kind takes.
-var optionNames = []string{"name", "max", "wrap"}
+var optionNames = []string{"name", "max", "wrap", "require", "start", "stop", "config"}
 
 // optionsAt is where the options of an address begin, at their question mark, or -1. A free text, such as a command,
 // has them in its last word, which begins with the question mark: exec:./readout ?name=tof.
@@ -67,6 +74,10 @@ func (in *Input) splitOptions() error {
 		return fmt.Errorf("%s: %s: takes numbers of 64 bits only, since its front-end must know what it has sent: let the "+
 			"front-end unwrap its counter, and leave wrap out", in.Text, in.Kind.Name)
 	}
+	if o := &in.Options; (o.Require != 0 || o.StartsLast || o.StopsFirst || o.Config != "") && !in.Kind.Follows {
+		return fmt.Errorf("%s: a front-end of %s: cannot follow the run: leave require, start, stop and config out", in.Text,
+			in.Kind.Name)
+	}
 	in.Address = in.Address[:at]
 	if len(rest) > 0 {
 		in.Address += "?" + strings.Join(rest, "&")
@@ -104,6 +115,22 @@ func (o *Options) set(name, value string) error {
 			return fmt.Errorf("wrap is how many bits the counter of the front-end has, 1 to 63, not %q", value)
 		}
 		o.Wrap = uint8(bits)
+	case "config":
+		if o.Config != "" || value == "" {
+			return errors.New("config= must name one file")
+		}
+		o.Config = value
+	case "start":
+		return setWord(&o.StartsLast, name, value, "last")
+	case "stop":
+		return setWord(&o.StopsFirst, name, value, "first")
+	case "require":
+		if o.Require != 0 {
+			return errors.New("it has require twice: leave one out")
+		}
+		var err error
+		o.Require, err = parseRequire(value)
+		return err
 	}
 	return nil
 }
@@ -132,5 +159,17 @@ func checkNames(list []Input) error {
 		}
 		ids[in.Options.Name] = id
 	}
+	return nil
+}
+
+// setWord sets an option whose value is one word.
+func setWord(to *bool, name, value, word string) error {
+	switch {
+	case *to:
+		return fmt.Errorf("it has %s twice: leave one out", name)
+	case value != word:
+		return fmt.Errorf("%s=%s is unknown: there is %s=%s", name, value, name, word)
+	}
+	*to = true
 	return nil
 }

@@ -71,6 +71,25 @@ typedef struct {
     const char *sentence; /* the reason as text; valid until the callback given_up returns */
 } ringlet_stream_given_up;
 
+/* What a front-end that follows the run is told (set.follow). */
+enum {
+    RINGLET_STREAM_PREPARE = 1, /* make ready for the run; answer when ready */
+    RINGLET_STREAM_BEGIN = 2,   /* the run has begun: send */
+    RINGLET_STREAM_PAUSE = 3,   /* send no more, until resume */
+    RINGLET_STREAM_RESUME = 4,  /* go on */
+    RINGLET_STREAM_END = 5      /* the run ends: send what was taken, and answer or close */
+};
+typedef struct {
+    int kind;
+    uint64_t run;    /* its number */
+    unsigned source; /* id of the source */
+    char name[65];   /* how the run calls the source; empty: it has no name */
+    const char *config; /* the front-end's part of the configuration (?config=), with a zero behind it; NULL: none. It is
+                           valid until the stream connects again or is closed */
+    size_t config_size;
+    uint64_t ticket, connection; /* for ringlet_stream_answer */
+} ringlet_stream_command;
+
 /* The settings of a stream. ringlet_stream_defaults, all zero, suits most front-ends. */
 typedef struct {
     const char *name; /* of this front-end, for logs and reports, at most 64 bytes */
@@ -85,6 +104,7 @@ typedef struct {
     void *context;
     const char *secret; /* file with the secret that an input tcp: with ?secret=FILE asks for; NULL: the file that the
                            environment variable RINGLET_SECRET_FILE names, or none */
+    int follow; /* the run: ringlet_stream_next_command says what it wants. Take a stream for each run */
 } ringlet_stream_settings;
 
 typedef struct {
@@ -101,13 +121,18 @@ typedef struct {
     /* for this header alone */
     ringlet_stream_settings set;
     char address[256], why[1024], gave[400]; /* gave: text about the first range that was given up */
-    unsigned char hello[128 + 36], secret[256], in[32 + 512], *mem; /* hello: with the proof behind it */
+    unsigned char hello[132 + 36], secret[256], in[32 + 512], *mem; /* hello: with the proof behind it */
     size_t hello_size, to_greet, secret_size, greeted, got, looked;
     uint64_t tail, sent, head, last, end; /* tail ≤ sent ≤ head: positions in mem, at their remainder by set.keep */
     struct { uint64_t from, behind; } lost[64]; /* all fragments were given up: close does not wait for these events */
     int losts;
     int64_t until, again;                 /* deadline of the current step; time of the next attempt */
     int fd, state, pause, error, turn, closing;
+    ringlet_stream_command said, commands[16]; /* said: the source; commands: told, and not taken yet */
+    struct { uint64_t behind; size_t size; unsigned char frame[20 + 512]; } replies[8]; /* sent behind that position */
+    size_t replied; /* bytes of the first reply that are sent */
+    int commands_n, replies_n;
+    char *config; /* 64 KiB and a zero, or NULL */
     uint32_t crc[8][256];
 } ringlet_stream;
 
@@ -123,7 +148,7 @@ static inline const char *ringlet_stream_error(const ringlet_stream *s) { return
 /* ---- internal ---- */
 
 enum { RINGLET_ST__APART, RINGLET_ST__CONNECTING, RINGLET_ST__GREETING, RINGLET_ST__OPEN };
-enum { RINGLET_ST__HEADER = 20, RINGLET_ST__UNCHECKED = 1, RINGLET_ST__END = 2, RINGLET_ST__TYPED = 4 };
+enum { RINGLET_ST__HEADER = 20, RINGLET_ST__UNCHECKED = 1, RINGLET_ST__END = 2, RINGLET_ST__TYPED = 4, RINGLET_ST__MESSAGE = 32 };
 /* Bytes of the largest fragment of an input that declares none, and of any. */
 enum { RINGLET_ST__NARROW = 65535, RINGLET_ST__MOST = 1 << 30 };
 
@@ -424,6 +449,8 @@ static inline void ringlet_st__accepted(ringlet_stream *s, uint64_t from, uint64
         s->end_taken = s->losts = 0;
     s->run = run;
     s->next = from;
+    s->commands_n = s->replies_n = 0;
+    s->replied = 0;
     if (largest > RINGLET_ST__MOST)
         largest = RINGLET_ST__MOST;
     /* The readout unit may wait with a fragment for the two behind it, to see whether its number is right. */
@@ -463,8 +490,33 @@ static inline int ringlet_st__proven(ringlet_stream *s, const unsigned char *hea
     return 0;
 }
 
+/* Keeps a command for ringlet_stream_next_command; the oldest makes room. */
+static inline void ringlet_st__told(ringlet_stream *s, uint64_t ticket, uint64_t run, uint32_t kind) {
+    int most = (int)(sizeof s->commands / sizeof s->commands[0]);
+    if (s->commands_n == most)
+        memmove(s->commands, s->commands + 1, sizeof s->commands[0] * (size_t)--s->commands_n);
+    ringlet_stream_command *to = &s->commands[s->commands_n++];
+    *to = s->said;
+    to->kind = (int)(kind & 0xFF), to->run = run, to->ticket = ticket, to->connection = s->connected;
+}
+
+/* Keeps a piece of the front-end's part of the configuration. 0: go on. */
+static inline int ringlet_st__config(ringlet_stream *s, const char *piece, size_t size) {
+    size_t most = 64 << 10;
+    if (s->config == NULL && (s->config = (char *)malloc(most + 1)) == NULL) {
+        s->error = ringlet_st__fail(s, RINGLET_STREAM_SYSTEM, "no memory for %zu bytes of a configuration", most);
+        return 1;
+    }
+    if (size > most - s->said.config_size)
+        return 0;
+    memcpy(s->config + s->said.config_size, piece, size);
+    s->config[s->said.config_size += size] = 0;
+    s->said.config = s->config;
+    return 0;
+}
+
 /* Handles one answer. 0: go on. */
-static inline int ringlet_st__answer(ringlet_stream *s, const unsigned char *head, const char *sentence) {
+static inline int ringlet_st__answer(ringlet_stream *s, const unsigned char *head, const char *sentence, size_t size) {
     uint64_t a, b = 0, most = s->last > s->next ? s->last : s->next;
     uint32_t c = 0, d = 0;
     memcpy(&a, head + 8, 8);
@@ -511,6 +563,16 @@ static inline int ringlet_st__answer(ringlet_stream *s, const unsigned char *hea
         if (s->closing && a == s->end)
             s->end_taken = 1;
         return 0;
+    case 9:
+        ringlet_st__told(s, a, b, c);
+        return 0;
+    case 11:
+        s->said.source = (unsigned)a;
+        snprintf(s->said.name, sizeof s->said.name, "%.*s", (int)strcspn(sentence, "\n"), sentence);
+        s->said.config = NULL, s->said.config_size = 0;
+        return 0;
+    case 12:
+        return ringlet_st__config(s, sentence, size);
     default: return 0; /* a code of a later release */
     }
 }
@@ -534,7 +596,7 @@ static inline int ringlet_st__parse(ringlet_stream *s) {
         memcpy(sentence, b + head, length);
         sentence[length] = 0;
         at += head + length;
-        if (ringlet_st__answer(s, b, sentence))
+        if (ringlet_st__answer(s, b, sentence, length))
             return 1;
     }
     memmove(s->in, s->in + at, s->got - at);
@@ -564,11 +626,16 @@ static inline void ringlet_st__receive(ringlet_stream *s) {
 }
 
 static inline void ringlet_st__write(ringlet_stream *s) {
-    while (s->state == RINGLET_ST__OPEN && s->sent < s->head) {
+    while (s->state == RINGLET_ST__OPEN && (s->sent < s->head || s->replies_n > 0)) {
         size_t at = (size_t)(s->sent % s->set.keep), n = s->set.keep - at;
-        if (n > s->head - s->sent)
-            n = (size_t)(s->head - s->sent);
-        ssize_t done = send(s->fd, s->mem + at, n, MSG_NOSIGNAL);
+        uint64_t to = s->replies_n > 0 ? s->replies[0].behind : s->head;
+        int reply = s->replies_n > 0 && s->sent >= to;
+        if (n > to - s->sent)
+            n = (size_t)(to - s->sent);
+        const unsigned char *from = reply ? s->replies[0].frame + s->replied : s->mem + at;
+        if (reply)
+            n = s->replies[0].size - s->replied;
+        ssize_t done = send(s->fd, from, n, MSG_NOSIGNAL);
         if (done < 0 && errno == EINTR)
             continue;
         if (done < 0) {
@@ -579,6 +646,13 @@ static inline void ringlet_st__write(ringlet_stream *s) {
                     ringlet_st__lost(s);
             }
             return;
+        }
+        if (reply) {
+            if ((s->replied += (size_t)done) == s->replies[0].size) {
+                memmove(s->replies, s->replies + 1, sizeof s->replies[0] * (size_t)--s->replies_n);
+                s->replied = 0;
+            }
+            continue;
         }
         s->sent += (uint64_t)done;
         ringlet_st__forget(s);
@@ -611,7 +685,7 @@ static inline void ringlet_st__step(ringlet_stream *s, int64_t ms) {
         ms = s->until > now ? s->until - now : 0;
     struct pollfd p = {s->fd, POLLIN, 0};
     if (s->state == RINGLET_ST__CONNECTING || (s->state == RINGLET_ST__GREETING && s->greeted < s->to_greet) ||
-        (s->state == RINGLET_ST__OPEN && s->sent < s->head))
+        (s->state == RINGLET_ST__OPEN && (s->sent < s->head || s->replies_n > 0)))
         p.events |= POLLOUT;
     int ready = poll(&p, 1, (int)(ms < 1000 ? ms : 1000));
     if (ready > 0 && s->state == RINGLET_ST__CONNECTING && (p.revents & (POLLOUT | POLLERR | POLLHUP))) {
@@ -696,8 +770,10 @@ static inline void ringlet_stream_abort(ringlet_stream *s) {
     if (s->fd >= 0)
         close(s->fd);
     free(s->mem);
+    free(s->config);
     s->fd = -1;
     s->mem = NULL;
+    s->config = NULL;
     if (s->error == 0)
         s->error = RINGLET_STREAM_CLOSED;
 }
@@ -740,6 +816,12 @@ static inline int ringlet_stream_open(ringlet_stream *s, const char *address, co
     memcpy(s->hello + 16, &options, 2);
     if (n > 0)
         memcpy(s->hello + 24, option, 4), memcpy(s->hello + 28, name, n);
+    if (s->set.follow) {
+        uint16_t follows[2] = {0x8004, 0}; /* an older Ringlet refuses it */
+        memcpy(s->hello + 24 + options, follows, 4);
+        options = (uint16_t)(options + 4);
+        memcpy(s->hello + 16, &options, 2);
+    }
     if (s->secret_size > 0) {
         uint16_t nonce[2] = {3, 24};
         memcpy(s->hello + 24 + options, nonce, 4); /* and 24 random bytes, new for each connection */
@@ -770,6 +852,50 @@ static inline int ringlet_stream_poll(ringlet_stream *s, int ms) {
     if (s->mem == NULL || s->error != 0)
         return s->error != 0 ? s->error : (int)RINGLET_STREAM_CLOSED;
     ringlet_st__step(s, ms > 0 ? ms : 0);
+    return s->error;
+}
+
+/* Waits up to timeout_ms (-1: for ever) for the next command of the run, in a stream with set.follow. 1: *to has it; 0: there
+ * is none; below 0: the error of the stream. After a break of the connection the first one is RINGLET_STREAM_PREPARE. */
+static inline int ringlet_stream_next_command(ringlet_stream *s, ringlet_stream_command *to, int timeout_ms) {
+    int64_t until = timeout_ms < 0 ? 0 : ringlet_st__now() + timeout_ms;
+    for (;;) {
+        int64_t left = ringlet_st__left(until);
+        int error = ringlet_stream_poll(s, s->commands_n > 0 || left < 0 ? 0 : (int)left);
+        if (error != 0)
+            return error;
+        if (s->commands_n > 0) {
+            *to = s->commands[0];
+            memmove(s->commands, s->commands + 1, sizeof s->commands[0] * (size_t)--s->commands_n);
+            return 1;
+        }
+        if (left <= 0)
+            return 0;
+    }
+}
+
+/* Answers a command: the front-end is where it leads (failed is NULL), or failed says why it cannot go there. The answer
+ * follows all fragments that were sent before; an answer to a command of an earlier connection has no effect. */
+static inline int ringlet_stream_answer(ringlet_stream *s, const ringlet_stream_command *to, const char *failed) {
+    if (s->mem == NULL || s->error != 0)
+        return s->error != 0 ? s->error : (int)RINGLET_STREAM_CLOSED;
+    if (s->state != RINGLET_ST__OPEN || to->connection != s->connected ||
+        s->replies_n == (int)(sizeof s->replies / sizeof s->replies[0]))
+        return RINGLET_STREAM_OK;
+    size_t n = failed == NULL ? 0 : strlen(failed) < 512 ? strlen(failed) : 512;
+    uint32_t size = (uint32_t)n;
+    unsigned char *b = s->replies[s->replies_n].frame;
+    memset(b, 0, RINGLET_ST__HEADER);
+    memcpy(b, &to->ticket, 8);
+    memcpy(b + 8, &size, 4);
+    b[12] = RINGLET_ST__UNCHECKED | RINGLET_ST__MESSAGE;
+    b[13] = failed != NULL ? 2 : to->kind == RINGLET_STREAM_END ? 3 : 1;
+    b[14] = 0x46, b[15] = 0x52;
+    if (n > 0)
+        memcpy(b + RINGLET_ST__HEADER, failed, n);
+    s->replies[s->replies_n].size = RINGLET_ST__HEADER + n;
+    s->replies[s->replies_n++].behind = s->head;
+    ringlet_st__write(s);
     return s->error;
 }
 

@@ -76,6 +76,9 @@ func (s *Stream) hello() []byte {
 		}
 	}
 	options = s.appendNonce(options)
+	if s.settings.Follow {
+		options = append(options, followOption, followRequired, 0, 0)
+	}
 	h := append([]byte("RLFH"), streamVersion, typ)
 	h = binary.LittleEndian.AppendUint16(h, source)
 	h = binary.LittleEndian.AppendUint64(h, s.settings.Run)
@@ -97,6 +100,7 @@ func (s *Stream) onAccepted(a answer) {
 	kept := max(narrowFragment, s.settings.Keep/3-frameHeader)
 	s.maxFragmentSize = min(a.d, uint32(min(kept, maxFragment)))
 	s.attached, s.lastProgress = true, time.Now()
+	s.following.reset()
 	s.buffer.rewind(a.a)
 	signal(s.toSend)
 	signal(s.changed)
@@ -180,6 +184,9 @@ func (s *Stream) readAnswers(c conn) {
 			})
 		case codeEnd:
 			s.endConfirmed, s.endEvent = true, a.a
+		case codeCommand, codeSource, codeConfig:
+			s.following.takeAnswer(a)
+			signal(s.commanded)
 		}
 		s.mu.Unlock()
 		signal(s.changed)

@@ -50,6 +50,7 @@ type StreamSettings struct {
 	SecretFile string
 	Keep       int  // bytes that are kept until they are safe, with 20 for each fragment; 0: 64 MiB
 	Unchecked  bool // no checksum is sent
+	Follow     bool // the run: the front-end hears commands by NextCommand, and must answer each
 }
 
 // Stream sends fragments to a readout unit (docs/format/frames.md). It keeps fragments that are not safe; when the
@@ -68,8 +69,9 @@ type Stream struct {
 
 	header [frameHeader]byte // buffer of the goroutine that sends
 
-	toSend  chan struct{} // capacity 1: holds a mark if there are frames to send
-	changed chan struct{} // capacity 1: a mark makes await and put look at the changed state
+	toSend    chan struct{} // capacity 1: holds a mark if there are frames to send
+	changed   chan struct{} // capacity 1: a mark makes await and put look at the changed state
+	commanded chan struct{} // capacity 1: holds a mark if commands wait for NextCommand
 
 	mu                 sync.Mutex // guards the rest
 	buffer             sendBuffer
@@ -87,9 +89,10 @@ type Stream struct {
 	attached           bool
 	detachedSince      time.Time // time of the last break, while it is not attached
 	lastProgress       time.Time // time of the readout unit's last news
-	givenUp            givenUps  // in this run
-	givenUpInOtherRuns givenUps  // in other runs
-	err                error     // why the stream has failed; nil: it has not
+	following          following
+	givenUp            givenUps // in this run
+	givenUpInOtherRuns givenUps // in other runs
+	err                error    // why the stream has failed; nil: it has not
 }
 
 // StreamError is why a readout unit refuses a front-end, or this front-end a readout unit.
@@ -138,10 +141,11 @@ func Dial(ctx context.Context, address string, settings StreamSettings) (*Stream
 		aloneTimeout: closeAloneTimeout,
 		safeTimeout:  closeSafeTimeout,
 
-		stopped: make(chan struct{}),
-		toSend:  make(chan struct{}, 1),
-		changed: make(chan struct{}, 1),
-		buffer:  sendBuffer{mem: make([]byte, settings.Keep)},
+		stopped:   make(chan struct{}),
+		toSend:    make(chan struct{}, 1),
+		changed:   make(chan struct{}, 1),
+		commanded: make(chan struct{}, 1),
+		buffer:    sendBuffer{mem: make([]byte, settings.Keep)},
 	}
 	if err := s.readSecret(); err != nil {
 		return nil, err
@@ -261,6 +265,7 @@ func (s *Stream) fail(err error) {
 	s.err = err
 	s.mu.Unlock()
 	signal(s.changed)
+	signal(s.commanded)
 }
 
 // run sends until the stream is closed or fails.
@@ -312,6 +317,17 @@ func (s *Stream) connect(ctx context.Context) (conn, error) {
 	}
 }
 
+// write sends bytes of the buffer.
+func (s *Stream) write(c conn, piece []byte) error {
+	n, err := c.Write(piece)
+	s.mu.Lock()
+	s.buffer.sent += uint64(n)
+	s.buffer.release(s.acked)
+	s.mu.Unlock()
+	signal(s.changed)
+	return err
+}
+
 // runConnection sends frames, while another goroutine reads answers, until the connection breaks.
 func (s *Stream) runConnection(ctx context.Context, c conn) {
 	broken := make(chan struct{})
@@ -324,16 +340,17 @@ func (s *Stream) runConnection(ctx context.Context, c conn) {
 		s.readAnswers(c)
 	}()
 	for {
+		err := s.sendReplies(c)
 		s.mu.Lock()
-		piece, leaving := s.buffer.unsent(), s.leaving
+		piece, leaving := s.nextPiece(), s.leaving
 		s.mu.Unlock()
-		if len(piece) == 0 && leaving {
-			if err := c.CloseWrite(); err == nil {
+		if err == nil && len(piece) == 0 && leaving {
+			if err = c.CloseWrite(); err == nil {
 				<-broken // the readout unit has read all, or is gone
 			}
 			return
 		}
-		if len(piece) == 0 {
+		if err == nil && len(piece) == 0 {
 			select {
 			case <-s.toSend:
 				continue
@@ -341,12 +358,9 @@ func (s *Stream) runConnection(ctx context.Context, c conn) {
 				return
 			}
 		}
-		n, err := c.Write(piece)
-		s.mu.Lock()
-		s.buffer.sent += uint64(n)
-		s.buffer.release(s.acked)
-		s.mu.Unlock()
-		signal(s.changed)
+		if err == nil {
+			err = s.write(c, piece)
+		}
 		if err != nil {
 			// The readout unit's last answer may say why: let the other goroutine read it.
 			_ = c.SetReadDeadline(time.Now().Add(maxReconnectPause))

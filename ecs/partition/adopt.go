@@ -189,6 +189,9 @@ func (a *adopter) takeOver(ctx context.Context, run *nodes.Run) {
 
 // continueRun has a run go on, Running or Paused as it was found.
 func (a *adopter) continueRun(ctx context.Context, run *nodes.Run, as fsm.State) error {
+	if as == fsm.Running {
+		run.BeginLast(ctx) // the last control may not have come to it
+	}
 	if err := a.runner.Adopt(as); err != nil {
 		return err
 	}

@@ -120,7 +120,9 @@ func (c *conductor) start(ctx context.Context) error {
 
 // begin makes the scheduler of a run and starts the nodes.
 func (c *conductor) begin(ctx context.Context, run *nodes.Run, answer *ecsrun.Input) error {
+	endReports := c.reportStartProgress(ctx, run)
 	err := run.Begin(ctx)
+	endReports()
 	if err == nil {
 		return nil
 	}
@@ -170,6 +172,24 @@ func (c *conductor) stop(ctx context.Context) error {
 // waitReportInterval is how often the control publishes what the end of a run waits for.
 const waitReportInterval = 5 * time.Second
 
+// reportStartProgress keeps the step from timing out while the start of the run waits for front-ends, which has a
+// time-out of its own, and publishes whom it waits for, until the returned function is called.
+func (c *conductor) reportStartProgress(ctx context.Context, run *nodes.Run) (end func()) {
+	var published time.Time
+	return stopwatch.RunEvery(waitReportInterval/5, func() {
+		who := run.AwaitedSources()
+		if who == "" {
+			return
+		}
+		fsm.ReportProgress(ctx)
+		if now := time.Now(); now.Sub(published) >= waitReportInterval {
+			published = now
+			c.publishf(severityInfo, "run", partitionComponent, "run %d begins: it waits, since %s", run.Number(), who)
+			c.log.Warn("the start waits for front-ends", "since", who)
+		}
+	})
+}
+
 // reportStopProgress reports the progress of a run's end to the state machine, so that stop does not time out while
 // anything moves, and publishes what the end waits for, until the returned function is called.
 func (c *conductor) reportStopProgress(ctx context.Context, run *nodes.Run) (end func()) {
@@ -185,6 +205,7 @@ func (c *conductor) reportStopProgress(ctx context.Context, run *nodes.Run) (end
 func (c *conductor) drain(ctx context.Context, run *nodes.Run, answer *ecsrun.Input) error {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
+	run.EndSources(ctx)
 	_ = run.Drain() // repeated below if the scheduler cannot be reached
 	for {
 		select {

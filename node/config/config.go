@@ -109,6 +109,9 @@ type InputSettings struct {
 	OnMissing       string        `yaml:"on-missing" enum:"mark,wait,stop" default:"mark" group:"Input and output" help:"A fragment that has not come in that time is marked as missing, waited for as long as it can come, or ends the run."`
 	TolerateMissing string        `yaml:"tolerate-missing" default:"0" placeholder:"N" group:"Input and output" help:"Fragments of a source that a GOOD run may lack. A number, or a share of the source's fragments such as 0.1%; with more the run is DEGRADED."`
 	MaxLeap         uint64        `yaml:"max-leap" default:"1000000" group:"Input and output" help:"How far the numbers of a lone source may jump. A number farther away than this many is thrown away, unless another source of the readout unit has it, too."`
+	// FrontendConfigs is the content of files that live sources name by ?config=, as a JSON object by name. The control
+	// reads them when it loads a configuration; it is no setting.
+	FrontendConfigs string        `yaml:"frontend-configs,omitempty" kong:"-"`
 	FlushAfter      time.Duration `yaml:"flush-after" default:"500ms" group:"Input and output" help:"How long a fragment of a live source waits until its MFP is full."`
 }
 

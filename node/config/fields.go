@@ -27,7 +27,7 @@ func appendFields(out []settingField, v reflect.Value, path, prefix string) []se
 	for i := range v.NumField() {
 		tag := v.Type().Field(i).Tag
 		key := tag.Get("yaml")
-		if key == "-" {
+		if key == "-" || tag.Get("kong") == "-" {
 			continue
 		}
 		if v.Type().Field(i).Anonymous { // a section

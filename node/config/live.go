@@ -1,7 +1,10 @@
 package config
 
 import (
+	"encoding/json"
+	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"ringlet/event/placing"
@@ -131,6 +134,35 @@ func (c *Config) liveSettings() (s source.LiveSettings, err error) {
 		MaxLeap:         c.MaxLeap,
 		SlotBytes:       int(c.SlotSize),
 	}
+	if s.Configs, err = c.frontendConfigs(); err != nil {
+		return s, err
+	}
 	s.OnMissing, err = live.ParseOnMissing(c.OnMissing)
 	return s, err
+}
+
+// AwaitsFrontends says whether the start of a run waits for front-ends.
+func (c *InputSettings) AwaitsFrontends() bool { return source.AwaitsFrontends(c.inputs()) }
+
+// SetFrontendConfigs keeps the content of files that live sources name by ?config=, by name.
+func (c *InputSettings) SetFrontendConfigs(files map[string]string) error {
+	if c.FrontendConfigs = ""; len(files) == 0 {
+		return nil
+	}
+	var text strings.Builder
+	out := json.NewEncoder(&text)
+	out.SetEscapeHTML(false)
+	err := out.Encode(files)
+	c.FrontendConfigs = strings.TrimSuffix(text.String(), "\n")
+	return err
+}
+
+// frontendConfigs is what SetFrontendConfigs has kept.
+func (c *InputSettings) frontendConfigs() (files map[string]string, err error) {
+	if c.FrontendConfigs != "" {
+		if err = json.Unmarshal([]byte(c.FrontendConfigs), &files); err != nil {
+			err = fmt.Errorf("frontend-configs: %w", err)
+		}
+	}
+	return files, err
 }

@@ -16,8 +16,8 @@ import (
 	"ringlet/internal/decimal"
 )
 
-// maxFileBytes bounds a file. Effective prints less than 1 KiB, and a topology of 4096 named nodes has some 40 KiB.
-const maxFileBytes = 64 << 10
+// MaxFileBytes bounds a file. Effective prints less than 1 KiB, and a topology of 4096 named nodes has some 40 KiB.
+const MaxFileBytes = 64 << 10
 
 // A Document is one YAML document decoded strictly: unknown, repeated and empty keys and values of another kind are
 // problems, all of which are reported with their lines. It also keeps the line of every value, so that its reader's own
@@ -34,12 +34,12 @@ type Document struct {
 // tag enum lists the words of a field.
 func Read(file string, in io.Reader, into any) (*Document, error) {
 	d := &Document{file: file, lines: map[string]int{"": 1}}
-	text, err := io.ReadAll(io.LimitReader(in, maxFileBytes+1))
+	text, err := io.ReadAll(io.LimitReader(in, MaxFileBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
-	if len(text) > maxFileBytes {
-		d.addProblemAt(0, "", "is larger than %d bytes: this is no configuration", maxFileBytes)
+	if len(text) > MaxFileBytes {
+		d.addProblemAt(0, "", "is larger than %d bytes: this is no configuration", MaxFileBytes)
 		return d, nil
 	}
 	if root := d.parseRoot(text); root != nil {
@@ -139,7 +139,7 @@ func (d *Document) addUnknownKey(line int, key string, names []string) {
 func yamlKeys(path string, of reflect.Type) (names []string, at map[string]reflect.StructField) {
 	at = map[string]reflect.StructField{}
 	for _, f := range reflect.VisibleFields(of) {
-		name := f.Tag.Get("yaml")
+		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		if isSection := f.Anonymous; !isSection && name != "" && name != "-" {
 			names = append(names, path+name)
 			at[path+name] = f

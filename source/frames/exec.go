@@ -192,6 +192,7 @@ func (f *feed) startProgram() (*pipes, *exec.Cmd, <-chan error, error) {
 	cmd := exec.CommandContext(context.WithoutCancel(f.ctx), "sh", "-c", f.set.Address)
 	stderr := &lineSplitter{onLine: f.logLine}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
+	cmd.Env = append(os.Environ(), f.environment()...)
 	cmd.WaitDelay = killTimeout // how long to wait for children that keep standard error open
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	started, ended := make(chan error, 1), make(chan error, 1)
@@ -211,6 +212,17 @@ func (f *feed) startProgram() (*pipes, *exec.Cmd, <-chan error, error) {
 		return nil, nil, nil, errors.Join(err, r.Close(), w.Close())
 	}
 	return &pipes{r, w}, cmd, ended, nil
+}
+
+// environment is what a program finds in its environment, beside Ringlet's own: a program that follows no run learns of
+// this one from it.
+func (f *feed) environment() []string {
+	return []string{
+		fmt.Sprintf("RINGLET_RUN=%d", f.set.Run),
+		fmt.Sprintf("RINGLET_SOURCE=%d", f.set.SourceID),
+		"RINGLET_SOURCE_NAME=" + f.set.SourceName,
+		"RINGLET_CONFIG=" + f.set.Config,
+	}
 }
 
 // logLine logs a line of the program's standard error.

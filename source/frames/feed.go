@@ -38,8 +38,9 @@ type feed struct {
 	err              error    // why this source cannot go on
 	lastFrontend     string   // name and place of the front-end that was attached last
 	sourceName       string   // how a front-end calls the source; "": none has said that
-	lastRefusal      string   // reason of the last refusal
-	oldVersionWarned bool     // the log has said that a version-1 front-end cannot be told what was given up
+	life             live.Life
+	lastRefusal      string // reason of the last refusal
+	oldVersionWarned bool   // the log has said that a version-1 front-end cannot be told what was given up
 
 	lastLine string // last line of the program's standard error
 }
@@ -208,6 +209,7 @@ func (f *feed) Stats() live.Stats {
 
 // Close implements live.Feed. The front-end is told a last time what is safe.
 func (f *feed) Close() error {
+	f.Want(live.End)
 	f.stop()
 	f.wg.Wait()
 	f.eventLog.LogUnreported(f.set.Log)

@@ -85,3 +85,19 @@ func (x givenUpRange) answer() answer {
 			reasonWords[x.reason]),
 	}
 }
+
+// noteBelowResume notes that the front-end sent an event below the one from which it was asked to send: it counts anew
+// from a lower number, and must be told.
+func (s *session) noteBelowResume(fr *frame) {
+	if fr.Event >= s.resumeFrom {
+		return
+	}
+	if s.belowResumeCount++; s.version > version1 {
+		s.belowRanges.add(givenUpRange{
+			from:   fr.Event,
+			to:     fr.Event + 1,
+			count:  1,
+			reason: reasonBackwards,
+		})
+	}
+}

@@ -44,6 +44,7 @@ type session struct {
 
 	helloBytes []byte // the front-end's hello
 	version    uint8  // of the format, as the front-end speaks it; immutable once it is attached
+	follows    bool   // the run; immutable once it is attached
 	// The attached session owns the end of the run in state, and reports it to the feed after each read.
 	state            runState
 	resumeFrom       uint64
@@ -55,6 +56,7 @@ type session struct {
 
 	// guarded by feed.mu
 	newGivenUp   givenUpRanges // given up, and not told to the front-end yet
+	newCommands  []answer      // of the run, which the front-end follows, and not told to it yet
 	detached     bool          // this front-end is told no more than detachedSafe
 	detachedSafe uint64
 
@@ -200,6 +202,11 @@ func (s *session) attach(h hello) (refusal *answer, before *session) {
 		f.set.Log.Warn("the name that a front-end gives its source is not used", "err", err)
 	}
 	s.state = f.state
+	if s.follows = h.Follows; s.follows {
+		s.newCommands = append(s.newCommands, f.describeSource()...)
+		wake(s.ackDue)
+	}
+	f.stepLifeLocked(live.LifeInput{Event: live.FrontendAttached, Follows: s.follows})
 	if s.version > version1 {
 		s.newGivenUp = slices.Clone(f.state.givenUp)
 	}
@@ -245,6 +252,7 @@ func (s *session) detach(why error) {
 	f := s.feed
 	f.store.discardUnparsed()
 	f.mu.Lock()
+	f.stepLifeLocked(live.LifeInput{Event: live.FrontendGone})
 	f.state.attachedFrontend, f.session = "", nil
 	s.detached, s.detachedSafe = true, f.state.ackFor(s.version)
 	ended, acceptedBelow := f.state.ended, f.state.acceptedBelow
@@ -328,10 +336,15 @@ func (s *session) appendAnswers(dst []byte, t *ackedState, repeat bool) []byte {
 	f.mu.Lock()
 	safe, news := f.state.ackFor(s.version), s.newGivenUp
 	ended, end := f.state.ended, f.state.endEvent
+	commands := s.newCommands
+	s.newCommands = nil
 	if s.newGivenUp = nil; s.detached {
 		safe = s.detachedSafe // fragments given up from now on are not in news
 	}
 	f.mu.Unlock()
+	for _, a := range commands {
+		dst = appendAnswer(dst, s.version, a)
+	}
 	for _, x := range news {
 		dst = appendAnswer(dst, s.version, x.answer())
 	}
@@ -394,10 +407,20 @@ func (s *session) queueFrames() (short bool, err error) {
 	if s.version == version1 {
 		known = flagsVersion1
 	}
+	if s.follows {
+		known |= flagMessage
+	}
 	var fr frame
 	for free := st.freeEntries(); free > 0; {
 		if err = parseFrame(&fr, st.unparsedBytes(), known, s.feed.set.MaxFragment); err != nil {
 			break
+		}
+		if fr.Flags&flagMessage != 0 {
+			if err = s.takeMessage(&fr); err != nil {
+				break
+			}
+			st.skip(fr.size())
+			continue
 		}
 		var v frameVerdict
 		if v, err = s.state.judgeFrame(&fr, s.resumeFrom, s.storedEvents); err != nil {
@@ -427,22 +450,6 @@ func (s *session) queueFrames() (short bool, err error) {
 	return false, err
 }
 
-// noteBelowResume notes that the front-end sent an event below the one from which it was asked to send: it counts anew
-// from a lower number, and must be told.
-func (s *session) noteBelowResume(fr *frame) {
-	if fr.Event >= s.resumeFrom {
-		return
-	}
-	if s.belowResumeCount++; s.version > version1 {
-		s.belowRanges.add(givenUpRange{
-			from:   fr.Event,
-			to:     fr.Event + 1,
-			count:  1,
-			reason: reasonBackwards,
-		})
-	}
-}
-
 // publishFrames counts the queued fragments, publishes them to the consumer, and tells the feed if the run has ended.
 func (s *session) publishFrames(fragments, bytes, repeated uint64) {
 	f := s.feed
@@ -453,6 +460,9 @@ func (s *session) publishFrames(fragments, bytes, repeated uint64) {
 	f.store.publish()
 	f.mu.Lock()
 	news := s.state.ended && !f.state.ended
+	if news {
+		f.stepLifeLocked(live.LifeInput{Event: live.FrontendOver})
+	}
 	f.state.ended, f.state.endEvent = s.state.ended, s.state.endEvent
 	acceptedBelow := f.state.acceptedBelow
 	for _, x := range s.belowRanges {

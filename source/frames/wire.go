@@ -34,6 +34,7 @@ const (
 	flagTyped      = 1 << 2 // the frame has its own type in place of the hello's
 	flagTrigger    = 1 << 3 // a trigger number follows the header: kept for later
 	flagStamp      = 1 << 4 // a time stamp follows: kept for later
+	flagMessage    = 1 << 5 // no fragment, but a message of the kind in the type's byte; the event number is the ticket
 	flagsVersion1  = flagUnchecked | flagEnd | flagTyped
 	flagsKnown     = flagsVersion1 | flagTrigger | flagStamp
 )
@@ -43,6 +44,7 @@ const (
 	optionName     = 1 // of the front-end
 	optionSource   = 2 // name of the source
 	optionSecret   = 3 // the front-end has a secret: its nonce
+	optionFollow   = 4 // the front-end follows the run: it hears commands and answers them
 	optionRequired = 1 << 15
 )
 
@@ -59,8 +61,10 @@ const (
 	codeBadFormat
 	codeGivenUp     // fragments are in no file of this run
 	codeEndReceived // Ringlet has received the end of the run
-	_
+	codeCommand     // to a front-end that follows the run: what it is told
 	codeProofWanted // the front-end must prove that it has the secret
+	codeSource      // to a front-end that follows the run: the source's id and name
+	codeConfig      // to it, too: a piece of its part of the configuration
 )
 
 // Reasons in a codeGivenUp answer.
@@ -108,6 +112,7 @@ type hello struct {
 	MaxFragmentBytes uint32 // bytes of the largest fragment that it will send; 0: unknown
 	SourceName       string // how the front-end calls its source
 	HasSecret        bool   // it can prove that it has a secret
+	Follows          bool   // it follows the run
 }
 
 // answer is any message from Ringlet to a front-end. Code decides what A to D mean (docs/format/frames.md).
@@ -201,7 +206,7 @@ func helloTailSize(b []byte) (int, error) {
 
 // options reads the options of a hello of version 2.
 func (h *hello) options(b []byte) error {
-	var seen [optionSecret + 1]bool
+	var seen [optionFollow + 1]bool
 	for len(b) > 0 {
 		if len(b) < optionSize {
 			return formatErrorf("the options of a hello end within one")
@@ -213,7 +218,8 @@ func (h *hello) options(b []byte) error {
 		}
 		what := b[:n]
 		b = b[n:]
-		if int(kind) < len(seen) {
+		required := kind&optionRequired != 0
+		if kind &^= optionRequired; int(kind) < len(seen) {
 			if seen[kind] {
 				return formatErrorf("option %d of a hello comes twice", kind)
 			}
@@ -234,9 +240,11 @@ func (h *hello) options(b []byte) error {
 			return formatErrorf("option %d of a hello has %d bytes, %d are the most", kind, n, secret.MaxSize)
 		case kind == optionSecret:
 			h.HasSecret = n >= minNonce
-		case kind&optionRequired != 0:
+		case kind == optionFollow:
+			h.Follows = true
+		case required && (kind == 0 || int(kind) >= len(seen)):
 			return formatErrorf("option %#x of a hello is unknown to this Ringlet, and the front-end says that it cannot do "+
-				"without it", kind)
+				"without it", kind|optionRequired)
 		}
 	}
 	return nil
@@ -310,6 +318,9 @@ func parseFrame(f *frame, b []byte, known uint8, most int) error {
 			"of the input", f.Event, size, most, size)
 	case f.Event == noEvent:
 		return formatErrorf("%d is no event number", f.Event)
+	case f.Flags&flagMessage != 0 && (f.Flags&^(flagMessage|flagUnchecked) != 0 || size > maxSentence):
+		return formatErrorf("a message has the flags %#02x and %d bytes: it has no other flag but %#02x, and at most %d "+
+			"bytes", f.Flags, size, flagUnchecked, maxSentence)
 	case f.Flags&flagEnd != 0 && size != 0:
 		return formatErrorf("the end of the run, at event %d, has %d bytes of data", f.Event, size)
 	}

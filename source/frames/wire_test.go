@@ -34,6 +34,9 @@ func appendHello(dst []byte, h hello) []byte {
 	if h.SourceName != "" {
 		options = appendOption(options, optionSource, h.SourceName)
 	}
+	if h.Follows {
+		options = appendOption(options, optionFollow|optionRequired, "")
+	}
 	return appendOptions(dst, h.MaxFragmentBytes, options)
 }
 
@@ -324,9 +327,10 @@ func FuzzFrame(f *testing.F) {
 	for _, g := range append(goldenFrames, goldenFrames2...) {
 		f.Add(appendFrame(nil, g))
 	}
+	f.Add(appendFrame(nil, frame{Event: 3, Flags: flagMessage, Type: 2, Data: []byte("no gas")}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var fr frame
-		err := parseFrame(&fr, b, flagsKnown, event.MaxNarrowFragment)
+		err := parseFrame(&fr, b, flagsKnown|flagMessage, event.MaxNarrowFragment)
 		if n := frameBytesNeeded(b, event.MaxNarrowFragment); n < frameSize || n > frameSize+16+event.MaxNarrowFragment ||
 			errors.Is(err, errMoreBytesNeeded) &&
 				n <= len(b) {

@@ -4,12 +4,15 @@ import "log/slog"
 
 // FeedSettings are the parameters of a feed.
 type FeedSettings struct {
-	Address   string       // the text after the kind's name and colon
-	SourceID  uint16       // id of the source in event data; a front-end that gives another one is refused
-	Name      string       // of the source in errors, reports and logs: its part of the input, word for word
-	Run       uint64       // number of the run
-	AlignLog2 uint8        // log2 of the alignment of a fragment's data in an MFP, in bytes
-	Log       *slog.Logger // for events of the front-end: attached, gone, refused
+	Address  string // the text after the kind's name and colon
+	SourceID uint16 // id of the source in event data; a front-end that gives another one is refused
+	Name     string // of the source in errors, reports and logs: its part of the input, word for word
+	Run      uint64 // number of the run
+	// SourceName is what the input calls the source; "": nothing
+	SourceName string
+	Config     string       // what the front-end is given as its part of the configuration; "": nothing
+	AlignLog2  uint8        // log2 of the alignment of a fragment's data in an MFP, in bytes
+	Log        *slog.Logger // for events of the front-end: attached, gone, refused
 	// MaxFragment is the largest fragment that the feed may give, in bytes; 0: event.MaxNarrowFragment. A feed of a kind
 	// without Held gives none larger than that.
 	MaxFragment int

@@ -28,10 +28,13 @@ _HELLO = struct.Struct("<4sBBHQHHI")
 _OPTION = struct.Struct("<HH")
 _HEAD = struct.Struct("<4sBBHQQ")  # of an answer; all that one of version 1 has
 _REST = struct.Struct("<II")
-_ACCEPTED, _OUTCOME, _GIVEN_UP, _END_TAKEN, _PROVE = 0, 1, 7, 8, 10
+_ACCEPTED, _OUTCOME, _GIVEN_UP, _END_TAKEN, _COMMAND, _PROVE, _SOURCE, _CONFIG = 0, 1, 7, 8, 9, 10, 11, 12
 _FRAME = struct.Struct("<QIBBHI")
 _MARK = 0x5246
-_UNCHECKED, _END, _TYPED = 1, 2, 4
+_UNCHECKED, _END, _TYPED, _MESSAGE = 1, 2, 4, 32
+_FOLLOW = 0x8004  # option: it follows the run, and cannot do without
+_READY, _FAILED, _DONE = 1, 2, 3
+_COMMANDS = "prepare", "begin", "pause", "resume", "end"
 _MOST = 1 << 30  # bytes of a fragment; the readout unit says how many it takes
 _BATCH = 1 << 18  # bytes that are sent at once
 _SENTENCE = 512  # bytes of the longest sentence of an answer
@@ -66,6 +69,13 @@ class GivenUp(Exception):
         self.ranges = ranges
 
 
+Command = collections.namedtuple("Command", "kind run source name config ticket connection")
+Command.__doc__ = """What the run tells its front-ends: kind is prepare, begin, pause, resume or end.
+
+run is its number, source the id of the source, name how the run calls it, perhaps nothing; config is the front-end's
+part of the configuration, bytes, as the input names it by ?config=. The rest is for answer."""
+
+
 class Stream:
     """A stream of fragments. One thread calls send and close; any may read next, acked and given_up.
 
@@ -80,10 +90,11 @@ class Stream:
     label    how people call the source, unless the input has a name for it (?name=): letters, digits, _ and -
     secret   file with the secret that an input tcp: with ?secret=FILE asks for; None: the file that the environment
              variable RINGLET_SECRET_FILE names, or none
+    follow   the run: command says what it wants, and answer must answer it; take a stream for each run
     """
 
     def __init__(self, address, source=None, type=None, run=0, name="", keep=64 << 20, timeout=None, secret=None,
-                 label=""):
+                 label="", follow=False):
         self._address = address
         self._turn = 0  # which address of a list is next
         self._secret = _read_secret(address, secret)
@@ -91,6 +102,10 @@ class Stream:
         for kind, text in ((1, name), (2, label)):
             word = text.encode()[:64].decode(errors="ignore").encode()  # whole characters
             self._options += _OPTION.pack(kind, len(word)) + word if word else b""
+        if follow:
+            self._options += _OPTION.pack(_FOLLOW, 0)
+        self._commands, self._source, self._connections = collections.deque(maxlen=64), (0, ""), 0
+        self._config = b""
         self._says = (255 if type is None else type, 0xFFFF if source is None else source, run)
         self._most = keep
         self._lock = threading.Lock()
@@ -173,6 +188,32 @@ class Stream:
         if self._first is None:
             self._first = event
         self._last = event + 1
+
+    def command(self, timeout=None):
+        """Wait for the next command of the run, in a stream with follow; after timeout seconds raise TimeoutError.
+
+        After a break of the connection it is prepare again, with the number of the run.
+        """
+        until = None if timeout is None else time.monotonic() + timeout
+        with self._lock:
+            while not self._commands:
+                if self._closed:
+                    raise ValueError("the stream is closed")
+                self._wait(until, "the run has told nothing new")
+            return self._commands.popleft()
+
+    def answer(self, command, failed=None):
+        """Answer a command: the front-end is where it leads, or failed says why it cannot go there. It does not wait."""
+        why = b"" if failed is None else str(failed).encode()[:_SENTENCE]
+        kind = _FAILED if failed is not None else _DONE if command.kind == "end" else _READY
+        frame = _FRAME.pack(command.ticket, len(why), _UNCHECKED | _MESSAGE, kind, _MARK, 0) + why
+        with self._lock:
+            if command.connection != self._connections:
+                return  # the connection is another one: the readout unit asks again
+            self._seal()
+            self._unsent.append((0, frame))  # behind all fragments so far, and not kept
+            self._idle = False
+            self._filled.notify()
 
     def close(self, timeout=None):
         """Declare the end of the run behind the last event; wait until Ringlet has taken it, and all has its outcome.
@@ -258,6 +299,7 @@ class Stream:
         """Close the stream at once, without declaring the end of the run. Fragments that are not safe may be lost."""
         with self._lock:
             self._closed = True
+            self._changed.notify_all()
             self._filled.notify()
             if self._conn is not None:
                 self._conn.close()
@@ -392,6 +434,13 @@ class Stream:
                         _note(self._given, (a, b, d, c, sentence))
                     elif code == _END_TAKEN:
                         self._end = a
+                    elif code == _SOURCE:
+                        self._source, self._config = (a, sentence.partition("\n")[0]), b""
+                    elif code == _CONFIG:
+                        self._config += sentence.encode(errors="surrogateescape")
+                    elif code == _COMMAND and 0 < c <= len(_COMMANDS):
+                        self._commands.append(Command(_COMMANDS[c - 1], b, *self._source, self._config, a,
+                                                      self._connections))
                     self._changed.notify_all()
         except Refused as error:
             self._fail(error)
@@ -463,6 +512,8 @@ class Stream:
                         _note(self._before, (first, behind, min(n, behind - first), reason, sentence))
             self._given = []  # the readout unit sends them again
             self._number, self._end = number, None
+            self._commands.clear()
+            self._connections += 1
             # The readout unit may wait with a fragment for the two behind it, to see whether its number is right.
             self._largest = min(largest, _MOST, max(65535, self._most // 3 - 20))
             self.next = event
@@ -510,7 +561,7 @@ def _answer(conn):
     if length > _SENTENCE:
         raise Refused(6, "it answers with a sentence of %d bytes: %d are the most" % (length, _SENTENCE))
     c, d = _REST.unpack(conn.read(_REST.size)) if version == _VERSION else (0, 0)
-    sentence = conn.read(length).decode(errors="replace") if length else ""
+    sentence = conn.read(length).decode(errors="surrogateescape" if code == _CONFIG else "replace") if length else ""
     if _OUTCOME < code < _GIVEN_UP:
         raise Refused(code, sentence)
     if version == 1:

@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -9,10 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"ringlet/event"
 	"ringlet/internal/safeopen"
 	"ringlet/node/config"
+	"ringlet/source"
 )
 
 // Prepare makes the paths of a configuration absolute, since nodes have other working directories, and fills in streams
@@ -85,6 +88,9 @@ func prepareInput(ctx context.Context, c *config.Completed, inputs *safeopen.All
 	if err != nil {
 		return err
 	}
+	if err := prepareFrontends(c, inputs); err != nil {
+		return &InputError{err}
+	}
 	kind, name := c.Source()
 	var f *os.File
 	if kind.File {
@@ -103,6 +109,52 @@ func prepareInput(ctx context.Context, c *config.Completed, inputs *safeopen.All
 	}
 	c.SetDivision(needs.Division)
 	return fitSlots(c, event.MEPHeaderSize(needs.Division.Sources())+needs.MaxMEPBytes)
+}
+
+// prepareFrontends reads the files that live sources name as their front-ends' part of the configuration.
+func prepareFrontends(c *config.Completed, places *safeopen.AllowedPaths) error {
+	if !c.HasLiveSources() {
+		return nil
+	}
+	list, err := source.ParseInputs(c.Input)
+	files := map[string]string{}
+	for _, in := range list {
+		name := in.Options.Config
+		if _, there := files[name]; name == "" || there {
+			continue
+		}
+		text, failed := readFrontendConfig(name, places)
+		if failed != nil {
+			return fmt.Errorf("%s: its front-end's configuration: %w", in.Text, failed)
+		}
+		files[name] = text
+	}
+	if err := errors.Join(err, c.SetFrontendConfigs(files)); err != nil {
+		return err
+	}
+	if n := len(c.Effective()); len(files) > 0 && n > config.MaxFileBytes {
+		return fmt.Errorf("with the configurations of front-ends that of the run has %d bytes, and %d are the most", n,
+			config.MaxFileBytes)
+	}
+	return nil
+}
+
+// readFrontendConfig reads a file for a front-end.
+func readFrontendConfig(name string, places *safeopen.AllowedPaths) (string, error) {
+	f, _, err := places.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }() // it is only read
+	text, err := io.ReadAll(io.LimitReader(f, source.MaxConfig+1))
+	switch {
+	case err != nil:
+	case len(text) > source.MaxConfig:
+		err = fmt.Errorf("%s has more than %d bytes", name, source.MaxConfig)
+	case !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0:
+		err = fmt.Errorf("%s is no text in UTF-8", name)
+	}
+	return string(text), err
 }
 
 // maxDefaultSlot is the largest slot size, in bytes, that a run has without the setting slot-size. Recorded events may

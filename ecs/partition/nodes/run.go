@@ -24,6 +24,7 @@ type Run struct {
 	*NodeSet
 	*scheduler // the control's side of the scheduler
 	*units     // exclusion, loss, departure and readmission
+	*frontends // that follow the run
 
 	// immutable after Begin
 	log *slog.Logger     // of the NodeSet, with the number of this run
@@ -48,7 +49,7 @@ func (c *NodeSet) NewRun(number uint32) *Run {
 	}
 	r.cfg.RunNumber = number
 	r.scheduler = &scheduler{set: c, log: r.log, cfg: &r.cfg, isEnding: r.isEnding}
-	r.units = &units{run: r}
+	r.units, r.frontends = &units{run: r}, &frontends{run: r}
 	c.faults.runNumber.Store(number)
 	readout, builder := r.cfg.LossPolicies()
 	c.faults.updateCore(func(core *fault.Core) {
@@ -124,7 +125,8 @@ func (r *Run) Drift() figures.Drift {
 
 func (r *Run) isEnding() bool { return r.State().Phase >= ecsrun.Draining }
 
-// Begin makes the scheduler and starts the nodes. After an error some nodes may be in Error: FaultOf finds the cause.
+// Begin makes the scheduler, starts the nodes and waits for the front-ends that the input requires. After an error some
+// nodes may be in Error: FaultOf finds the cause.
 func (r *Run) Begin(ctx context.Context) error {
 	r.faults.clearIfIgnoring()
 	if r.key == (recording.Key{}) {
@@ -137,7 +139,10 @@ func (r *Run) Begin(ctx context.Context) error {
 	if err := r.commandTogether(ctx, r.startCommand(&nodev1.CommandRequest{})); err != nil {
 		return err
 	}
-	return r.goneBeforeStart()
+	if err := r.goneBeforeStart(); err != nil {
+		return err
+	}
+	return r.beginSources(ctx)
 }
 
 // startCommand fills in the command start.
@@ -165,6 +170,7 @@ func (r *Run) goneBeforeStart() error {
 
 // Pause has the scheduler issue no tokens, and every node pause.
 func (r *Run) Pause(ctx context.Context) error {
+	r.pauseFirst(ctx)
 	if err := r.current().Pause(); err != nil {
 		return err
 	}
@@ -176,7 +182,11 @@ func (r *Run) Resume(ctx context.Context) error {
 	if err := r.commandAll(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_RESUME}); err != nil {
 		return err
 	}
-	return r.current().Resume()
+	if err := r.current().Resume(); err != nil {
+		return err
+	}
+	r.BeginLast(ctx)
+	return nil
 }
 
 // CheckStall observes a fault if the drain has made no progress for drainStallTimeout. Call it about twice a second.

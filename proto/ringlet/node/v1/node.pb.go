@@ -106,6 +106,124 @@ func (Command) EnumDescriptor() ([]byte, []int) {
 	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{0}
 }
 
+// SourceGroup is a part of the live sources of a run.
+type SourceGroup int32
+
+const (
+	// All.
+	SourceGroup_SOURCE_GROUP_UNSPECIFIED SourceGroup = 0
+	// All but those that start last.
+	SourceGroup_SOURCE_GROUP_NOT_STARTING_LAST SourceGroup = 1
+	// Those that stop first.
+	SourceGroup_SOURCE_GROUP_STOPPING_FIRST SourceGroup = 2
+)
+
+// Enum value maps for SourceGroup.
+var (
+	SourceGroup_name = map[int32]string{
+		0: "SOURCE_GROUP_UNSPECIFIED",
+		1: "SOURCE_GROUP_NOT_STARTING_LAST",
+		2: "SOURCE_GROUP_STOPPING_FIRST",
+	}
+	SourceGroup_value = map[string]int32{
+		"SOURCE_GROUP_UNSPECIFIED":       0,
+		"SOURCE_GROUP_NOT_STARTING_LAST": 1,
+		"SOURCE_GROUP_STOPPING_FIRST":    2,
+	}
+)
+
+func (x SourceGroup) Enum() *SourceGroup {
+	p := new(SourceGroup)
+	*p = x
+	return p
+}
+
+func (x SourceGroup) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SourceGroup) Descriptor() protoreflect.EnumDescriptor {
+	return file_ringlet_node_v1_node_proto_enumTypes[1].Descriptor()
+}
+
+func (SourceGroup) Type() protoreflect.EnumType {
+	return &file_ringlet_node_v1_node_proto_enumTypes[1]
+}
+
+func (x SourceGroup) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SourceGroup.Descriptor instead.
+func (SourceGroup) EnumDescriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{1}
+}
+
+// FrontendCommand is what front-ends are told. The numbers are those of the frames format.
+type FrontendCommand int32
+
+const (
+	// Not set; refused.
+	FrontendCommand_FRONTEND_COMMAND_UNSPECIFIED FrontendCommand = 0
+	// Make ready.
+	FrontendCommand_FRONTEND_COMMAND_PREPARE FrontendCommand = 1
+	// The run has begun.
+	FrontendCommand_FRONTEND_COMMAND_BEGIN FrontendCommand = 2
+	// Send no more for now.
+	FrontendCommand_FRONTEND_COMMAND_PAUSE FrontendCommand = 3
+	// Go on.
+	FrontendCommand_FRONTEND_COMMAND_RESUME FrontendCommand = 4
+	// The run ends.
+	FrontendCommand_FRONTEND_COMMAND_END FrontendCommand = 5
+)
+
+// Enum value maps for FrontendCommand.
+var (
+	FrontendCommand_name = map[int32]string{
+		0: "FRONTEND_COMMAND_UNSPECIFIED",
+		1: "FRONTEND_COMMAND_PREPARE",
+		2: "FRONTEND_COMMAND_BEGIN",
+		3: "FRONTEND_COMMAND_PAUSE",
+		4: "FRONTEND_COMMAND_RESUME",
+		5: "FRONTEND_COMMAND_END",
+	}
+	FrontendCommand_value = map[string]int32{
+		"FRONTEND_COMMAND_UNSPECIFIED": 0,
+		"FRONTEND_COMMAND_PREPARE":     1,
+		"FRONTEND_COMMAND_BEGIN":       2,
+		"FRONTEND_COMMAND_PAUSE":       3,
+		"FRONTEND_COMMAND_RESUME":      4,
+		"FRONTEND_COMMAND_END":         5,
+	}
+)
+
+func (x FrontendCommand) Enum() *FrontendCommand {
+	p := new(FrontendCommand)
+	*p = x
+	return p
+}
+
+func (x FrontendCommand) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FrontendCommand) Descriptor() protoreflect.EnumDescriptor {
+	return file_ringlet_node_v1_node_proto_enumTypes[2].Descriptor()
+}
+
+func (FrontendCommand) Type() protoreflect.EnumType {
+	return &file_ringlet_node_v1_node_proto_enumTypes[2]
+}
+
+func (x FrontendCommand) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FrontendCommand.Descriptor instead.
+func (FrontendCommand) EnumDescriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{2}
+}
+
 // Member is one node of a view.
 type Member struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -905,6 +1023,9 @@ type ReportRequest struct {
 	Done bool `protobuf:"varint,71,opt,name=done,proto3" json:"done,omitempty"`
 	// The scheduler of the present run is lost: the units of the node go on with this successor. Without effect if they do.
 	Successor *Successor `protobuf:"bytes,72,opt,name=successor,proto3" json:"successor,omitempty"`
+	// Where the run wants the live sources of the node: the readout unit tells front-ends that follow the run. Without effect in
+	// another run.
+	Sources *SourceCommand `protobuf:"bytes,73,opt,name=sources,proto3" json:"sources,omitempty"`
 	// Term of the calling control.
 	Term          *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -962,11 +1083,173 @@ func (x *ReportRequest) GetSuccessor() *Successor {
 	return nil
 }
 
+func (x *ReportRequest) GetSources() *SourceCommand {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
 func (x *ReportRequest) GetTerm() *Term {
 	if x != nil {
 		return x.Term
 	}
 	return nil
+}
+
+// SourceCommand says where a run wants live sources.
+type SourceCommand struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the run.
+	Run uint32 `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"`
+	// The command that leads there.
+	Command FrontendCommand `protobuf:"varint,2,opt,name=command,proto3,enum=ringlet.node.v1.FrontendCommand" json:"command,omitempty"`
+	// Which sources.
+	Group         SourceGroup `protobuf:"varint,3,opt,name=group,proto3,enum=ringlet.node.v1.SourceGroup" json:"group,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SourceCommand) Reset() {
+	*x = SourceCommand{}
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SourceCommand) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SourceCommand) ProtoMessage() {}
+
+func (x *SourceCommand) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SourceCommand.ProtoReflect.Descriptor instead.
+func (*SourceCommand) Descriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SourceCommand) GetRun() uint32 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *SourceCommand) GetCommand() FrontendCommand {
+	if x != nil {
+		return x.Command
+	}
+	return FrontendCommand_FRONTEND_COMMAND_UNSPECIFIED
+}
+
+func (x *SourceCommand) GetGroup() SourceGroup {
+	if x != nil {
+		return x.Group
+	}
+	return SourceGroup_SOURCE_GROUP_UNSPECIFIED
+}
+
+// SourceLife is how far a live source is in the life of the run.
+type SourceLife struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the source.
+	Source uint32 `protobuf:"varint,1,opt,name=source,proto3" json:"source,omitempty"`
+	// The command that leads where the run wants it.
+	Wanted FrontendCommand `protobuf:"varint,2,opt,name=wanted,proto3,enum=ringlet.node.v1.FrontendCommand" json:"wanted,omitempty"`
+	// A front-end is attached.
+	Attached bool `protobuf:"varint,3,opt,name=attached,proto3" json:"attached,omitempty"`
+	// It follows the run: it hears commands and answers them.
+	Follows bool `protobuf:"varint,4,opt,name=follows,proto3" json:"follows,omitempty"`
+	// It is where the run wants it, as far as anyone can tell.
+	Arrived bool `protobuf:"varint,5,opt,name=arrived,proto3" json:"arrived,omitempty"`
+	// Why its front-end cannot do what it was told; empty: it did not say so.
+	Failed        string `protobuf:"bytes,6,opt,name=failed,proto3" json:"failed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SourceLife) Reset() {
+	*x = SourceLife{}
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SourceLife) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SourceLife) ProtoMessage() {}
+
+func (x *SourceLife) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SourceLife.ProtoReflect.Descriptor instead.
+func (*SourceLife) Descriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *SourceLife) GetSource() uint32 {
+	if x != nil {
+		return x.Source
+	}
+	return 0
+}
+
+func (x *SourceLife) GetWanted() FrontendCommand {
+	if x != nil {
+		return x.Wanted
+	}
+	return FrontendCommand_FRONTEND_COMMAND_UNSPECIFIED
+}
+
+func (x *SourceLife) GetAttached() bool {
+	if x != nil {
+		return x.Attached
+	}
+	return false
+}
+
+func (x *SourceLife) GetFollows() bool {
+	if x != nil {
+		return x.Follows
+	}
+	return false
+}
+
+func (x *SourceLife) GetArrived() bool {
+	if x != nil {
+		return x.Arrived
+	}
+	return false
+}
+
+func (x *SourceLife) GetFailed() string {
+	if x != nil {
+		return x.Failed
+	}
+	return ""
 }
 
 // Successor is the successor of a lost scheduler.
@@ -984,7 +1267,7 @@ type Successor struct {
 
 func (x *Successor) Reset() {
 	*x = Successor{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -996,7 +1279,7 @@ func (x *Successor) String() string {
 func (*Successor) ProtoMessage() {}
 
 func (x *Successor) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1009,7 +1292,7 @@ func (x *Successor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Successor.ProtoReflect.Descriptor instead.
 func (*Successor) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{11}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Successor) GetRun() uint32 {
@@ -1100,14 +1383,16 @@ type Report struct {
 	// the name that it gave and its address. Sources without a front-end so far, and those whose feed does not know it, are left out.
 	Frontends map[uint32]string `protobuf:"bytes,71,rep,name=frontends,proto3" json:"frontends,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// How front-ends call the live sources of its readout unit, by the ids of the sources, where the input has no name for them.
-	SourceNames   map[uint32]string `protobuf:"bytes,72,rep,name=source_names,json=sourceNames,proto3" json:"source_names,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	SourceNames map[uint32]string `protobuf:"bytes,72,rep,name=source_names,json=sourceNames,proto3" json:"source_names,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// How far the live sources of its readout unit are whose front-ends may follow the run, in order of source id.
+	SourceLives   []*SourceLife `protobuf:"bytes,73,rep,name=source_lives,json=sourceLives,proto3" json:"source_lives,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1119,7 +1404,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1132,7 +1417,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{12}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Report) GetName() string {
@@ -1352,6 +1637,13 @@ func (x *Report) GetSourceNames() map[uint32]string {
 	return nil
 }
 
+func (x *Report) GetSourceLives() []*SourceLife {
+	if x != nil {
+		return x.SourceLives
+	}
+	return nil
+}
+
 // Reason is why a fragment of a live source was not used.
 type Reason struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1367,7 +1659,7 @@ type Reason struct {
 
 func (x *Reason) Reset() {
 	*x = Reason{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1671,7 @@ func (x *Reason) String() string {
 func (*Reason) ProtoMessage() {}
 
 func (x *Reason) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1684,7 @@ func (x *Reason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reason.ProtoReflect.Descriptor instead.
 func (*Reason) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{13}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Reason) GetSource() uint32 {
@@ -1435,7 +1727,7 @@ type Missing struct {
 
 func (x *Missing) Reset() {
 	*x = Missing{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1447,7 +1739,7 @@ func (x *Missing) String() string {
 func (*Missing) ProtoMessage() {}
 
 func (x *Missing) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1460,7 +1752,7 @@ func (x *Missing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Missing.ProtoReflect.Descriptor instead.
 func (*Missing) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{14}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Missing) GetRuIndex() uint32 {
@@ -1521,7 +1813,7 @@ type Link struct {
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1533,7 +1825,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1546,7 +1838,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{15}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Link) GetRank() uint32 {
@@ -1625,7 +1917,7 @@ type Machine struct {
 
 func (x *Machine) Reset() {
 	*x = Machine{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1637,7 +1929,7 @@ func (x *Machine) String() string {
 func (*Machine) ProtoMessage() {}
 
 func (x *Machine) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1650,7 +1942,7 @@ func (x *Machine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Machine.ProtoReflect.Descriptor instead.
 func (*Machine) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{16}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Machine) GetProcessors() uint32 {
@@ -1740,7 +2032,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1752,7 +2044,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1765,7 +2057,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{17}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Step) GetPhase() uint64 {
@@ -1830,7 +2122,7 @@ type ProfileRequest struct {
 
 func (x *ProfileRequest) Reset() {
 	*x = ProfileRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1842,7 +2134,7 @@ func (x *ProfileRequest) String() string {
 func (*ProfileRequest) ProtoMessage() {}
 
 func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1855,7 +2147,7 @@ func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileRequest.ProtoReflect.Descriptor instead.
 func (*ProfileRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{18}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ProfileRequest) GetKind() string {
@@ -1883,7 +2175,7 @@ type ProfileResponse struct {
 
 func (x *ProfileResponse) Reset() {
 	*x = ProfileResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1895,7 +2187,7 @@ func (x *ProfileResponse) String() string {
 func (*ProfileResponse) ProtoMessage() {}
 
 func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1908,7 +2200,7 @@ func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileResponse.ProtoReflect.Descriptor instead.
 func (*ProfileResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{19}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ProfileResponse) GetData() []byte {
@@ -1935,7 +2227,7 @@ type CheckOutputRequest struct {
 
 func (x *CheckOutputRequest) Reset() {
 	*x = CheckOutputRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1947,7 +2239,7 @@ func (x *CheckOutputRequest) String() string {
 func (*CheckOutputRequest) ProtoMessage() {}
 
 func (x *CheckOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1960,7 +2252,7 @@ func (x *CheckOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckOutputRequest.ProtoReflect.Descriptor instead.
 func (*CheckOutputRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{20}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CheckOutputRequest) GetConfiguration() []byte {
@@ -2006,7 +2298,7 @@ type CheckOutputResponse struct {
 
 func (x *CheckOutputResponse) Reset() {
 	*x = CheckOutputResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2018,7 +2310,7 @@ func (x *CheckOutputResponse) String() string {
 func (*CheckOutputResponse) ProtoMessage() {}
 
 func (x *CheckOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2031,7 +2323,7 @@ func (x *CheckOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckOutputResponse.ProtoReflect.Descriptor instead.
 func (*CheckOutputResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{21}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CheckOutputResponse) GetProblem() string {
@@ -2074,7 +2366,7 @@ type RecordedRequest struct {
 
 func (x *RecordedRequest) Reset() {
 	*x = RecordedRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2086,7 +2378,7 @@ func (x *RecordedRequest) String() string {
 func (*RecordedRequest) ProtoMessage() {}
 
 func (x *RecordedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2099,7 +2391,7 @@ func (x *RecordedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordedRequest.ProtoReflect.Descriptor instead.
 func (*RecordedRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{22}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RecordedRequest) GetConfiguration() []byte {
@@ -2160,7 +2452,7 @@ type RecordedResponse struct {
 
 func (x *RecordedResponse) Reset() {
 	*x = RecordedResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[23]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2172,7 +2464,7 @@ func (x *RecordedResponse) String() string {
 func (*RecordedResponse) ProtoMessage() {}
 
 func (x *RecordedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[23]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2185,7 +2477,7 @@ func (x *RecordedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordedResponse.ProtoReflect.Descriptor instead.
 func (*RecordedResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{23}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RecordedResponse) GetDirectory() string {
@@ -2260,7 +2552,7 @@ type RecordedBuilder struct {
 
 func (x *RecordedBuilder) Reset() {
 	*x = RecordedBuilder{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[24]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2272,7 +2564,7 @@ func (x *RecordedBuilder) String() string {
 func (*RecordedBuilder) ProtoMessage() {}
 
 func (x *RecordedBuilder) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[24]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2285,7 +2577,7 @@ func (x *RecordedBuilder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordedBuilder.ProtoReflect.Descriptor instead.
 func (*RecordedBuilder) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{24}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RecordedBuilder) GetIndex() uint32 {
@@ -2356,7 +2648,7 @@ type ConcludeRequest struct {
 
 func (x *ConcludeRequest) Reset() {
 	*x = ConcludeRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[25]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2368,7 +2660,7 @@ func (x *ConcludeRequest) String() string {
 func (*ConcludeRequest) ProtoMessage() {}
 
 func (x *ConcludeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[25]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2381,7 +2673,7 @@ func (x *ConcludeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConcludeRequest.ProtoReflect.Descriptor instead.
 func (*ConcludeRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{25}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ConcludeRequest) GetConfiguration() []byte {
@@ -2428,7 +2720,7 @@ type ConcludeResponse struct {
 
 func (x *ConcludeResponse) Reset() {
 	*x = ConcludeResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[26]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2440,7 +2732,7 @@ func (x *ConcludeResponse) String() string {
 func (*ConcludeResponse) ProtoMessage() {}
 
 func (x *ConcludeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[26]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2453,7 +2745,7 @@ func (x *ConcludeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConcludeResponse.ProtoReflect.Descriptor instead.
 func (*ConcludeResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{26}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{28}
 }
 
 // TapRequest asks for a sample of events.
@@ -2467,7 +2759,7 @@ type TapRequest struct {
 
 func (x *TapRequest) Reset() {
 	*x = TapRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[27]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2479,7 +2771,7 @@ func (x *TapRequest) String() string {
 func (*TapRequest) ProtoMessage() {}
 
 func (x *TapRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[27]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2492,7 +2784,7 @@ func (x *TapRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TapRequest.ProtoReflect.Descriptor instead.
 func (*TapRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{27}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *TapRequest) GetSelection() *v1.Selection {
@@ -2570,16 +2862,29 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\vinterval_ms\x18\x01 \x01(\rR\n" +
 	"intervalMs\x12\x1a\n" +
 	"\btimeline\x18\x14 \x01(\rR\btimeline\x12)\n" +
-	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"\x9f\x01\n" +
+	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"\xd9\x01\n" +
 	"\rReportRequest\x12\x15\n" +
 	"\x06let_go\x18F \x01(\bR\x05letGo\x12\x12\n" +
 	"\x04done\x18G \x01(\bR\x04done\x128\n" +
-	"\tsuccessor\x18H \x01(\v2\x1a.ringlet.node.v1.SuccessorR\tsuccessor\x12)\n" +
-	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"K\n" +
+	"\tsuccessor\x18H \x01(\v2\x1a.ringlet.node.v1.SuccessorR\tsuccessor\x128\n" +
+	"\asources\x18I \x01(\v2\x1e.ringlet.node.v1.SourceCommandR\asources\x12)\n" +
+	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"\x91\x01\n" +
+	"\rSourceCommand\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\rR\x03run\x12:\n" +
+	"\acommand\x18\x02 \x01(\x0e2 .ringlet.node.v1.FrontendCommandR\acommand\x122\n" +
+	"\x05group\x18\x03 \x01(\x0e2\x1c.ringlet.node.v1.SourceGroupR\x05group\"\xc6\x01\n" +
+	"\n" +
+	"SourceLife\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\rR\x06source\x128\n" +
+	"\x06wanted\x18\x02 \x01(\x0e2 .ringlet.node.v1.FrontendCommandR\x06wanted\x12\x1a\n" +
+	"\battached\x18\x03 \x01(\bR\battached\x12\x18\n" +
+	"\afollows\x18\x04 \x01(\bR\afollows\x12\x18\n" +
+	"\aarrived\x18\x05 \x01(\bR\aarrived\x12\x16\n" +
+	"\x06failed\x18\x06 \x01(\tR\x06failed\"K\n" +
 	"\tSuccessor\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\rR\x03run\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
-	"\aaddress\x18\x03 \x01(\tR\aaddress\"\x81\f\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\"\xc1\f\n" +
 	"\x06Report\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12/\n" +
@@ -2616,7 +2921,8 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\rterm_since_us\x18= \x01(\x03R\vtermSinceUs\x121\n" +
 	"\areasons\x18F \x03(\v2\x17.ringlet.node.v1.ReasonR\areasons\x12D\n" +
 	"\tfrontends\x18G \x03(\v2&.ringlet.node.v1.Report.FrontendsEntryR\tfrontends\x12K\n" +
-	"\fsource_names\x18H \x03(\v2(.ringlet.node.v1.Report.SourceNamesEntryR\vsourceNames\x1a;\n" +
+	"\fsource_names\x18H \x03(\v2(.ringlet.node.v1.Report.SourceNamesEntryR\vsourceNames\x12>\n" +
+	"\fsource_lives\x18I \x03(\v2\x1b.ringlet.node.v1.SourceLifeR\vsourceLives\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a=\n" +
@@ -2726,7 +3032,18 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\fCOMMAND_STOP\x10\x06\x12\x11\n" +
 	"\rCOMMAND_RESET\x10\a\x12\x12\n" +
 	"\x0eCOMMAND_UNLOAD\x10\b\x12\x13\n" +
-	"\x0fCOMMAND_RECOVER\x10\t2\x83\x06\n" +
+	"\x0fCOMMAND_RECOVER\x10\t*p\n" +
+	"\vSourceGroup\x12\x1c\n" +
+	"\x18SOURCE_GROUP_UNSPECIFIED\x10\x00\x12\"\n" +
+	"\x1eSOURCE_GROUP_NOT_STARTING_LAST\x10\x01\x12\x1f\n" +
+	"\x1bSOURCE_GROUP_STOPPING_FIRST\x10\x02*\xc0\x01\n" +
+	"\x0fFrontendCommand\x12 \n" +
+	"\x1cFRONTEND_COMMAND_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18FRONTEND_COMMAND_PREPARE\x10\x01\x12\x1a\n" +
+	"\x16FRONTEND_COMMAND_BEGIN\x10\x02\x12\x1a\n" +
+	"\x16FRONTEND_COMMAND_PAUSE\x10\x03\x12\x1b\n" +
+	"\x17FRONTEND_COMMAND_RESUME\x10\x04\x12\x18\n" +
+	"\x14FRONTEND_COMMAND_END\x10\x052\x83\x06\n" +
 	"\x04Node\x12L\n" +
 	"\aCommand\x12\x1f.ringlet.node.v1.CommandRequest\x1a .ringlet.node.v1.CommandResponse\x12A\n" +
 	"\x05Watch\x12\x1d.ringlet.node.v1.WatchRequest\x1a\x17.ringlet.node.v1.Report0\x01\x12A\n" +
@@ -2752,103 +3069,112 @@ func file_ringlet_node_v1_node_proto_rawDescGZIP() []byte {
 	return file_ringlet_node_v1_node_proto_rawDescData
 }
 
-var file_ringlet_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_ringlet_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_ringlet_node_v1_node_proto_goTypes = []any{
 	(Command)(0),                // 0: ringlet.node.v1.Command
-	(*Member)(nil),              // 1: ringlet.node.v1.Member
-	(*SubstituteRequest)(nil),   // 2: ringlet.node.v1.SubstituteRequest
-	(*SubstituteResponse)(nil),  // 3: ringlet.node.v1.SubstituteResponse
-	(*View)(nil),                // 4: ringlet.node.v1.View
-	(*CommandRequest)(nil),      // 5: ringlet.node.v1.CommandRequest
-	(*Term)(nil),                // 6: ringlet.node.v1.Term
-	(*CommandResponse)(nil),     // 7: ringlet.node.v1.CommandResponse
-	(*Status)(nil),              // 8: ringlet.node.v1.Status
-	(*Cause)(nil),               // 9: ringlet.node.v1.Cause
-	(*WatchRequest)(nil),        // 10: ringlet.node.v1.WatchRequest
-	(*ReportRequest)(nil),       // 11: ringlet.node.v1.ReportRequest
-	(*Successor)(nil),           // 12: ringlet.node.v1.Successor
-	(*Report)(nil),              // 13: ringlet.node.v1.Report
-	(*Reason)(nil),              // 14: ringlet.node.v1.Reason
-	(*Missing)(nil),             // 15: ringlet.node.v1.Missing
-	(*Link)(nil),                // 16: ringlet.node.v1.Link
-	(*Machine)(nil),             // 17: ringlet.node.v1.Machine
-	(*Step)(nil),                // 18: ringlet.node.v1.Step
-	(*ProfileRequest)(nil),      // 19: ringlet.node.v1.ProfileRequest
-	(*ProfileResponse)(nil),     // 20: ringlet.node.v1.ProfileResponse
-	(*CheckOutputRequest)(nil),  // 21: ringlet.node.v1.CheckOutputRequest
-	(*CheckOutputResponse)(nil), // 22: ringlet.node.v1.CheckOutputResponse
-	(*RecordedRequest)(nil),     // 23: ringlet.node.v1.RecordedRequest
-	(*RecordedResponse)(nil),    // 24: ringlet.node.v1.RecordedResponse
-	(*RecordedBuilder)(nil),     // 25: ringlet.node.v1.RecordedBuilder
-	(*ConcludeRequest)(nil),     // 26: ringlet.node.v1.ConcludeRequest
-	(*ConcludeResponse)(nil),    // 27: ringlet.node.v1.ConcludeResponse
-	(*TapRequest)(nil),          // 28: ringlet.node.v1.TapRequest
-	nil,                         // 29: ringlet.node.v1.Report.CountersEntry
-	nil,                         // 30: ringlet.node.v1.Report.HistogramsEntry
-	nil,                         // 31: ringlet.node.v1.Report.FrontendsEntry
-	nil,                         // 32: ringlet.node.v1.Report.SourceNamesEntry
-	(*v1.Selection)(nil),        // 33: ringlet.tap.v1.Selection
-	(*v11.Question)(nil),        // 34: ringlet.sample.v1.Question
-	(*v1.Samples)(nil),          // 35: ringlet.tap.v1.Samples
-	(*v11.Samples)(nil),         // 36: ringlet.sample.v1.Samples
+	(SourceGroup)(0),            // 1: ringlet.node.v1.SourceGroup
+	(FrontendCommand)(0),        // 2: ringlet.node.v1.FrontendCommand
+	(*Member)(nil),              // 3: ringlet.node.v1.Member
+	(*SubstituteRequest)(nil),   // 4: ringlet.node.v1.SubstituteRequest
+	(*SubstituteResponse)(nil),  // 5: ringlet.node.v1.SubstituteResponse
+	(*View)(nil),                // 6: ringlet.node.v1.View
+	(*CommandRequest)(nil),      // 7: ringlet.node.v1.CommandRequest
+	(*Term)(nil),                // 8: ringlet.node.v1.Term
+	(*CommandResponse)(nil),     // 9: ringlet.node.v1.CommandResponse
+	(*Status)(nil),              // 10: ringlet.node.v1.Status
+	(*Cause)(nil),               // 11: ringlet.node.v1.Cause
+	(*WatchRequest)(nil),        // 12: ringlet.node.v1.WatchRequest
+	(*ReportRequest)(nil),       // 13: ringlet.node.v1.ReportRequest
+	(*SourceCommand)(nil),       // 14: ringlet.node.v1.SourceCommand
+	(*SourceLife)(nil),          // 15: ringlet.node.v1.SourceLife
+	(*Successor)(nil),           // 16: ringlet.node.v1.Successor
+	(*Report)(nil),              // 17: ringlet.node.v1.Report
+	(*Reason)(nil),              // 18: ringlet.node.v1.Reason
+	(*Missing)(nil),             // 19: ringlet.node.v1.Missing
+	(*Link)(nil),                // 20: ringlet.node.v1.Link
+	(*Machine)(nil),             // 21: ringlet.node.v1.Machine
+	(*Step)(nil),                // 22: ringlet.node.v1.Step
+	(*ProfileRequest)(nil),      // 23: ringlet.node.v1.ProfileRequest
+	(*ProfileResponse)(nil),     // 24: ringlet.node.v1.ProfileResponse
+	(*CheckOutputRequest)(nil),  // 25: ringlet.node.v1.CheckOutputRequest
+	(*CheckOutputResponse)(nil), // 26: ringlet.node.v1.CheckOutputResponse
+	(*RecordedRequest)(nil),     // 27: ringlet.node.v1.RecordedRequest
+	(*RecordedResponse)(nil),    // 28: ringlet.node.v1.RecordedResponse
+	(*RecordedBuilder)(nil),     // 29: ringlet.node.v1.RecordedBuilder
+	(*ConcludeRequest)(nil),     // 30: ringlet.node.v1.ConcludeRequest
+	(*ConcludeResponse)(nil),    // 31: ringlet.node.v1.ConcludeResponse
+	(*TapRequest)(nil),          // 32: ringlet.node.v1.TapRequest
+	nil,                         // 33: ringlet.node.v1.Report.CountersEntry
+	nil,                         // 34: ringlet.node.v1.Report.HistogramsEntry
+	nil,                         // 35: ringlet.node.v1.Report.FrontendsEntry
+	nil,                         // 36: ringlet.node.v1.Report.SourceNamesEntry
+	(*v1.Selection)(nil),        // 37: ringlet.tap.v1.Selection
+	(*v11.Question)(nil),        // 38: ringlet.sample.v1.Question
+	(*v1.Samples)(nil),          // 39: ringlet.tap.v1.Samples
+	(*v11.Samples)(nil),         // 40: ringlet.sample.v1.Samples
 }
 var file_ringlet_node_v1_node_proto_depIdxs = []int32{
-	6,  // 0: ringlet.node.v1.SubstituteRequest.term:type_name -> ringlet.node.v1.Term
-	1,  // 1: ringlet.node.v1.View.members:type_name -> ringlet.node.v1.Member
+	8,  // 0: ringlet.node.v1.SubstituteRequest.term:type_name -> ringlet.node.v1.Term
+	3,  // 1: ringlet.node.v1.View.members:type_name -> ringlet.node.v1.Member
 	0,  // 2: ringlet.node.v1.CommandRequest.command:type_name -> ringlet.node.v1.Command
-	4,  // 3: ringlet.node.v1.CommandRequest.view:type_name -> ringlet.node.v1.View
-	6,  // 4: ringlet.node.v1.CommandRequest.term:type_name -> ringlet.node.v1.Term
-	8,  // 5: ringlet.node.v1.CommandResponse.status:type_name -> ringlet.node.v1.Status
-	9,  // 6: ringlet.node.v1.Status.cause:type_name -> ringlet.node.v1.Cause
-	6,  // 7: ringlet.node.v1.WatchRequest.term:type_name -> ringlet.node.v1.Term
-	12, // 8: ringlet.node.v1.ReportRequest.successor:type_name -> ringlet.node.v1.Successor
-	6,  // 9: ringlet.node.v1.ReportRequest.term:type_name -> ringlet.node.v1.Term
-	8,  // 10: ringlet.node.v1.Report.status:type_name -> ringlet.node.v1.Status
-	29, // 11: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
-	30, // 12: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
-	18, // 13: ringlet.node.v1.Report.timeline:type_name -> ringlet.node.v1.Step
-	16, // 14: ringlet.node.v1.Report.links:type_name -> ringlet.node.v1.Link
-	17, // 15: ringlet.node.v1.Report.machine:type_name -> ringlet.node.v1.Machine
-	1,  // 16: ringlet.node.v1.Report.seat:type_name -> ringlet.node.v1.Member
-	9,  // 17: ringlet.node.v1.Report.stopped:type_name -> ringlet.node.v1.Cause
-	15, // 18: ringlet.node.v1.Report.missing:type_name -> ringlet.node.v1.Missing
-	9,  // 19: ringlet.node.v1.Report.bad_peers:type_name -> ringlet.node.v1.Cause
-	6,  // 20: ringlet.node.v1.Report.term:type_name -> ringlet.node.v1.Term
-	14, // 21: ringlet.node.v1.Report.reasons:type_name -> ringlet.node.v1.Reason
-	31, // 22: ringlet.node.v1.Report.frontends:type_name -> ringlet.node.v1.Report.FrontendsEntry
-	32, // 23: ringlet.node.v1.Report.source_names:type_name -> ringlet.node.v1.Report.SourceNamesEntry
-	1,  // 24: ringlet.node.v1.CheckOutputRequest.seat:type_name -> ringlet.node.v1.Member
-	6,  // 25: ringlet.node.v1.CheckOutputRequest.term:type_name -> ringlet.node.v1.Term
-	6,  // 26: ringlet.node.v1.RecordedRequest.term:type_name -> ringlet.node.v1.Term
-	25, // 27: ringlet.node.v1.RecordedResponse.builders:type_name -> ringlet.node.v1.RecordedBuilder
-	6,  // 28: ringlet.node.v1.ConcludeRequest.term:type_name -> ringlet.node.v1.Term
-	33, // 29: ringlet.node.v1.TapRequest.selection:type_name -> ringlet.tap.v1.Selection
-	5,  // 30: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
-	10, // 31: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
-	11, // 32: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
-	19, // 33: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
-	21, // 34: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
-	23, // 35: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
-	26, // 36: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
-	2,  // 37: ringlet.node.v1.Node.Substitute:input_type -> ringlet.node.v1.SubstituteRequest
-	28, // 38: ringlet.node.v1.Node.Tap:input_type -> ringlet.node.v1.TapRequest
-	34, // 39: ringlet.node.v1.Node.Sample:input_type -> ringlet.sample.v1.Question
-	7,  // 40: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
-	13, // 41: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
-	13, // 42: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
-	20, // 43: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
-	22, // 44: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
-	24, // 45: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
-	27, // 46: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
-	3,  // 47: ringlet.node.v1.Node.Substitute:output_type -> ringlet.node.v1.SubstituteResponse
-	35, // 48: ringlet.node.v1.Node.Tap:output_type -> ringlet.tap.v1.Samples
-	36, // 49: ringlet.node.v1.Node.Sample:output_type -> ringlet.sample.v1.Samples
-	40, // [40:50] is the sub-list for method output_type
-	30, // [30:40] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	6,  // 3: ringlet.node.v1.CommandRequest.view:type_name -> ringlet.node.v1.View
+	8,  // 4: ringlet.node.v1.CommandRequest.term:type_name -> ringlet.node.v1.Term
+	10, // 5: ringlet.node.v1.CommandResponse.status:type_name -> ringlet.node.v1.Status
+	11, // 6: ringlet.node.v1.Status.cause:type_name -> ringlet.node.v1.Cause
+	8,  // 7: ringlet.node.v1.WatchRequest.term:type_name -> ringlet.node.v1.Term
+	16, // 8: ringlet.node.v1.ReportRequest.successor:type_name -> ringlet.node.v1.Successor
+	14, // 9: ringlet.node.v1.ReportRequest.sources:type_name -> ringlet.node.v1.SourceCommand
+	8,  // 10: ringlet.node.v1.ReportRequest.term:type_name -> ringlet.node.v1.Term
+	2,  // 11: ringlet.node.v1.SourceCommand.command:type_name -> ringlet.node.v1.FrontendCommand
+	1,  // 12: ringlet.node.v1.SourceCommand.group:type_name -> ringlet.node.v1.SourceGroup
+	2,  // 13: ringlet.node.v1.SourceLife.wanted:type_name -> ringlet.node.v1.FrontendCommand
+	10, // 14: ringlet.node.v1.Report.status:type_name -> ringlet.node.v1.Status
+	33, // 15: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
+	34, // 16: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
+	22, // 17: ringlet.node.v1.Report.timeline:type_name -> ringlet.node.v1.Step
+	20, // 18: ringlet.node.v1.Report.links:type_name -> ringlet.node.v1.Link
+	21, // 19: ringlet.node.v1.Report.machine:type_name -> ringlet.node.v1.Machine
+	3,  // 20: ringlet.node.v1.Report.seat:type_name -> ringlet.node.v1.Member
+	11, // 21: ringlet.node.v1.Report.stopped:type_name -> ringlet.node.v1.Cause
+	19, // 22: ringlet.node.v1.Report.missing:type_name -> ringlet.node.v1.Missing
+	11, // 23: ringlet.node.v1.Report.bad_peers:type_name -> ringlet.node.v1.Cause
+	8,  // 24: ringlet.node.v1.Report.term:type_name -> ringlet.node.v1.Term
+	18, // 25: ringlet.node.v1.Report.reasons:type_name -> ringlet.node.v1.Reason
+	35, // 26: ringlet.node.v1.Report.frontends:type_name -> ringlet.node.v1.Report.FrontendsEntry
+	36, // 27: ringlet.node.v1.Report.source_names:type_name -> ringlet.node.v1.Report.SourceNamesEntry
+	15, // 28: ringlet.node.v1.Report.source_lives:type_name -> ringlet.node.v1.SourceLife
+	3,  // 29: ringlet.node.v1.CheckOutputRequest.seat:type_name -> ringlet.node.v1.Member
+	8,  // 30: ringlet.node.v1.CheckOutputRequest.term:type_name -> ringlet.node.v1.Term
+	8,  // 31: ringlet.node.v1.RecordedRequest.term:type_name -> ringlet.node.v1.Term
+	29, // 32: ringlet.node.v1.RecordedResponse.builders:type_name -> ringlet.node.v1.RecordedBuilder
+	8,  // 33: ringlet.node.v1.ConcludeRequest.term:type_name -> ringlet.node.v1.Term
+	37, // 34: ringlet.node.v1.TapRequest.selection:type_name -> ringlet.tap.v1.Selection
+	7,  // 35: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
+	12, // 36: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
+	13, // 37: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
+	23, // 38: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
+	25, // 39: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
+	27, // 40: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
+	30, // 41: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
+	4,  // 42: ringlet.node.v1.Node.Substitute:input_type -> ringlet.node.v1.SubstituteRequest
+	32, // 43: ringlet.node.v1.Node.Tap:input_type -> ringlet.node.v1.TapRequest
+	38, // 44: ringlet.node.v1.Node.Sample:input_type -> ringlet.sample.v1.Question
+	9,  // 45: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
+	17, // 46: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
+	17, // 47: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
+	24, // 48: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
+	26, // 49: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
+	28, // 50: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
+	31, // 51: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
+	5,  // 52: ringlet.node.v1.Node.Substitute:output_type -> ringlet.node.v1.SubstituteResponse
+	39, // 53: ringlet.node.v1.Node.Tap:output_type -> ringlet.tap.v1.Samples
+	40, // 54: ringlet.node.v1.Node.Sample:output_type -> ringlet.sample.v1.Samples
+	45, // [45:55] is the sub-list for method output_type
+	35, // [35:45] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_node_v1_node_proto_init() }
@@ -2861,8 +3187,8 @@ func file_ringlet_node_v1_node_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_node_v1_node_proto_rawDesc), len(file_ringlet_node_v1_node_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   32,
+			NumEnums:      3,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,96 @@
+package frontend_test
+
+import (
+	"bufio"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ringlet/source/frames"
+	"ringlet/source/live"
+	"ringlet/testkit/compiled"
+	"ringlet/testkit/interpreted"
+	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
+)
+
+// TestOthersFollow: the clients in C, C++ and Python hear what the one in Go does, and answer.
+func TestOthersFollow(t *testing.T) {
+	for name, program := range map[string]func(*testing.T) []string{
+		"C":      func(t *testing.T) []string { return []string{compiled.C(t, "../c", "testdata/follow.c")} },
+		"C++":    func(t *testing.T) []string { return []string{compiled.CXX(t, "../c", "testdata/follow.c")} },
+		"Python": func(t *testing.T) []string { return append(interpreted.Python(t, "../python"), "testdata/follow.py") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			command := program(t)
+			path := filepath.Join(t.TempDir(), "feed")
+			f, err := frames.OpenUnix(t.Context(), live.FeedSettings{
+				Address:    path,
+				SourceID:   7,
+				Name:       "unix:" + path,
+				SourceName: "tof",
+				Config:     "hv:" + strings.Repeat(" 1200 é", 1000),
+				Run:        42,
+			})
+			must.OK(t, err)
+			t.Cleanup(func() { must.OK(t, f.Close()) })
+			playRun(t, f, exec.CommandContext(t.Context(), command[0], append(command[1:], "unix:"+path)...))
+		})
+	}
+}
+
+// playRun takes a program through a run, and expects what it hears and sends.
+func playRun(t *testing.T, f live.Feed, cmd *exec.Cmd) {
+	t.Helper()
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.StdoutPipe()
+	must.OK(t, err)
+	must.OK(t, cmd.Start())
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			lines <- s.Text()
+		}
+	}()
+	var failed []string
+	follower := f.(live.Follower)
+	for _, wanted := range []live.Command{live.Prepare, live.Begin, live.Pause, live.Resume, live.End} {
+		follower.Want(wanted)
+		want := fmt.Sprintf("%v 42 7 tof 8003 hv:", wanted)
+		if got := patiently.Receive(t, lines, "no "+want); got != want {
+			t.Fatalf("it hears %q, and not %q", got, want)
+		}
+		patiently.Until(t, "the source is where the run wants it", func() bool {
+			s := follower.Life()
+			if s.Failed != "" {
+				failed = append(failed, s.Failed)
+			}
+			return s.Arrived || wanted == live.End
+		})
+	}
+	taken, ctx := 0, longContext(t)
+	var dst [64]live.Fragment
+	for taken < 101 {
+		n, err := f.Next(ctx, dst[:])
+		must.OK(t, err)
+		f.SetResumeEvent(dst[n-1].Event + 1)
+		f.ReleaseFragments(n)
+		taken += n
+	}
+	patiently.Until(t, "it has said that it is done", func() bool { return follower.Life().Arrived })
+	f.SetSafeBelow(101)
+	for range patiently.All(t, lines) {
+	}
+	if err := patiently.Exit(t, cmd); err != nil || taken != 101 {
+		t.Errorf("it ends with %v and %d fragments: %s", err, taken, said.String())
+	}
+	for _, why := range failed {
+		if why != "no gas" {
+			t.Errorf("it has failed: %s", why)
+		}
+	}
+}
