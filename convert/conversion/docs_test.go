@@ -14,12 +14,13 @@ import (
 )
 
 // The programs in docs/analysis.md do what it says: the first needs pyarrow and matplotlib, the second Python alone.
+// The third reads recordings without conversion, as the tests of package recording do.
 func TestDocumentedPrograms(t *testing.T) {
 	python := interpreted.Python(t, "")
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "analysis.md"))
 	ok(t, err)
 	programs := regexp.MustCompile("(?s)```python\n(.*?)```").FindAllSubmatch(text, -1)
-	if len(programs) != 2 {
+	if len(programs) != 3 {
 		t.Fatalf("%d programs in the document", len(programs))
 	}
 	path, want := meps(t, 5)

@@ -200,7 +200,7 @@ func recordedFrom(t testing.TB, in string, run uint32, format recording.Format, 
 	return dir, rows
 }
 
-// as is a MEP in another format. Banks hold a little less than fragments: the rows are cut to that.
+// as is a MEP in another format. Banks hold a little less than fragments: the largest are chains of banks.
 func as(t testing.TB, format recording.Format, mep []byte, rows []row) (b []byte) {
 	t.Helper()
 	switch format {
@@ -219,7 +219,6 @@ func as(t testing.TB, format recording.Format, mep []byte, rows []row) (b []byte
 		var list []event.SourceFragment
 		for k := range one {
 			r := &one[k]
-			r.Data = r.Data[:min(len(r.Data), event.MaxBankData)]
 			list = append(list, event.SourceFragment{
 				Type:    event.BankType(r.Type),
 				Version: r.Version,
