@@ -197,6 +197,9 @@ func describeRecorded(to *nodev1.RecordedResponse, c *recording.Contents) {
 			one.Bytes += uint64(b.Segments[j].Bytes)
 		}
 	}
+	if c.SlowData != nil {
+		to.SlowValues = c.SlowData.Values
+	}
 	for p := range c.AllProblems {
 		to.Problems = append(to.Problems, p.Error())
 	}

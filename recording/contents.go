@@ -29,6 +29,7 @@ type Contents struct {
 	// DrainedDecisions are the second filter's decisions on events of segments whose files are gone: MEPSet has their
 	// MEPs.
 	DrainedDecisions *Decisions `json:"drained,omitempty"`
+	SlowData         *SlowData  `json:"slow_data,omitempty"` // nil: there is none
 	// Problems are those of files that belong to no builder unit.
 	Problems Problems `json:"problems,omitzero"`
 
@@ -186,13 +187,16 @@ func readOnce(ctx context.Context, dir string, checkLast bool) (c *Contents, man
 		MEPSet:    m.NewMEPSet(),
 		checkLast: checkLast,
 	}
+	if c.SlowData, err = readSlowData(dir); err != nil {
+		return nil, nil, err
+	}
 	c.sortFiles(names)
 	if m.Merged != nil && c.segmentsGone() {
 		merged, err := readMerged(ctx, m.Merged.Path, checkLast)
 		if err != nil {
 			return nil, nil, fmt.Errorf("the segments of %s were merged into %s: %w", dir, m.Merged.Path, err)
 		}
-		merged.Dir, merged.Manifest = dir, m
+		merged.Dir, merged.Manifest, merged.SlowData = dir, m, c.SlowData
 		return merged, manifest, nil
 	}
 	for _, s := range c.allSegments() {

@@ -73,9 +73,13 @@ func openLocked(dir, runDir string, about Manifest, overwrite bool) error {
 	if err != nil {
 		return err
 	}
+	slow, err := slowDataFiles(runDir)
+	if err != nil {
+		return err
+	}
 	ours := m == nil && allOfKey(runDir, held, about.Key)
 	if !ours && (m != nil || len(held) > 0) {
-		held = append(held, drainedName)
+		held = append(append(held, drainedName), slow...)
 		exists := &ExistsError{Dir: dir, Run: about.Run, IsBeingWritten: anyInUse(runDir, held)}
 		if m != nil {
 			exists.Created = m.Created

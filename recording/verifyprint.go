@@ -62,6 +62,9 @@ func (r *RunVerification) print(b *strings.Builder) {
 		fmt.Fprintf(b, "  %s more are here than the verdict says: they were recovered after it was written\n",
 			formatEvents(r.EventsFoundSince))
 	}
+	if r.SlowData != nil {
+		fmt.Fprintf(b, "  %v\n", r.SlowData)
+	}
 }
 
 // describeDepth says how much of the data was read.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ringlet/ecs/journal"
+	"ringlet/ecs/lineserver"
 	"ringlet/ecs/partition"
 	"ringlet/ecs/partition/nodes"
 	"ringlet/ecs/record"
@@ -20,10 +21,12 @@ type control struct {
 	gossipKey   []byte // of the gossip
 	gossipPort  int    // of the gossip; 0 means any
 	recordsPath string // of the records; empty: they are forgotten
+	slowAddress string // where slow data are taken; empty: nowhere
 
 	// set by open
 	store     *record.Store
 	partition *partition.Partition
+	slow      *lineserver.Server // nil: nowhere
 }
 
 // records is the name of the file with the records of runs, in the state directory.
@@ -58,11 +61,21 @@ func (s *control) open(ctx context.Context) (err error) {
 	}
 	s.Store, s.Version, s.Term = s.store, version, nodes.NewTerm(term)
 	s.partition = partition.New(s.Config)
-	return nil
+	if s.slowAddress != "" {
+		s.slow, err = lineserver.Listen(lineserver.Config{
+			Address: s.slowAddress,
+			Keep:    s.partition.KeepSlowData,
+			Log:     s.Log,
+		})
+	}
+	return err
 }
 
 // close ends the partition, leaves the cluster and closes the store, if they are open.
 func (s *control) close(err error) error {
+	if s.slow != nil {
+		s.slow.Close()
+	}
 	if s.partition != nil {
 		err = errors.Join(err, s.partition.Close())
 	}
@@ -80,7 +93,7 @@ func (c *runFlags) runOnce(
 	ctx context.Context, to streams, cfg config.Completed, s control, began func(),
 ) error {
 	defer killOnSecondSignal(ctx)()
-	s.Log, s.LocalScheduler = logger(to.err, c.Verbose), true
+	s.Log, s.LocalScheduler, s.slowAddress = logger(to.err, c.Verbose), true, c.SlowData
 	live := newLiveLine(to.err, !c.JSON && !c.Verbose)
 	var report *nodes.Report
 	err := s.open(ctx)

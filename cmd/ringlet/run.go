@@ -33,6 +33,7 @@ import (
 type runFlags struct {
 	config.Config `embed:""`
 	File          configFile `name:"config" placeholder:"FILE" help:"YAML file with the same names as the flags; flags win."`
+	SlowData      string     `placeholder:"ADDRESS" help:"Take slow data, lines NAME VALUE, at HOST:PORT or unix:PATH."`
 	JSON          bool       `name:"json" help:"Print one JSON object at the end in place of the table."`
 	HelpAll       helpAll    `name:"help-all" help:"Show every setting with its whole description, those for debugging too."`
 	Verbose       bool       `short:"v" help:"Tell what happens on the way, on standard error."`
@@ -154,6 +155,7 @@ func (c *runCmd) serve(
 			},
 			gossipKey:   keys.gossip,
 			recordsPath: filepath.Join(dir, records),
+			slowAddress: c.SlowData,
 		},
 		apiAddr:  net.JoinHostPort(loopback, "0"),
 		pageAddr: c.Page,

@@ -142,6 +142,9 @@ func (s *service) printAddresses(out io.Writer, server *api.Server) error {
 	if s.usersHaveKeys {
 		fmt.Fprintf(out, "ringlet ctl at  %s\n", server.APIAddr())
 	}
+	if s.slow != nil {
+		fmt.Fprintf(out, "slow data at    %s\n", s.slow.Addr())
+	}
 	if server.PageAddr() == nil {
 		return nil
 	}

@@ -335,6 +335,9 @@ func outputRows(row printRow, r *nodes.Report) {
 	if o == nil {
 		return
 	}
+	if o.SlowValues > 0 {
+		row("slow data", "%s beside the events", withUnit(o.SlowValues, "value", "values"))
+	}
 	if r.EventsBuilt > r.OutputEvents {
 		row("NOT FOUND", "%d events were reported as built and are not in the output; events that are not there: %s",
 			r.EventsBuilt-r.OutputEvents, missingRanges(o))

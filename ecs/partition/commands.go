@@ -26,6 +26,7 @@ const (
 	commandMove    = "move"
 	commandClear   = "clear-registers"
 	commandTrigger = "trigger"
+	commandNote    = "note"
 )
 
 // commandDescription describes a command to clients, which build their menus and forms from it.
@@ -67,6 +68,11 @@ var commandDescriptions = map[string]commandDescription{
 	commandTrigger: {help: "Trigger events by hand, in a run with the setting trigger.", arguments: []*ecsv1.Argument{
 		{Name: "count", Type: "uint", Help: "How many.", DefaultValue: "1"},
 	}},
+	commandNote: {help: "Keep a text or a number with the slow data of the run, beside its events.",
+		arguments: []*ecsv1.Argument{
+			{Name: "text", Type: "string", Help: "The text, at most 1024 bytes, or a number.", Required: true},
+			{Name: "name", Type: "string", Help: "Its name; name it: name=pressure.", DefaultValue: commandNote},
+		}},
 	commandClear: {help: "Begin the high-water marks of the scheduler's queues anew; its counters go on."},
 }
 
@@ -117,6 +123,7 @@ var sideCommands = []struct {
 	{commandMove, exclusionStates},
 	{commandClear, runStates},
 	{commandTrigger, runStates},
+	{commandNote, runStates},
 }
 
 func stateNames(states []fsm.State) (names []string) {
@@ -130,7 +137,7 @@ func stateNames(states []fsm.State) (names []string) {
 func Markdown() string {
 	p := control{cfg: Config{ReadyTimeout: defaultReadyTimeout}}
 	return p.timeouts().Markdown() + "\nOther commands change no state. `exclude`, `include` and `move` are taken in " +
-		strings.Join(stateNames(exclusionStates), ", ") + "; `clear-registers` and `trigger` in " +
+		strings.Join(stateNames(exclusionStates), ", ") + "; `clear-registers`, `trigger` and `note` in " +
 		strings.Join(stateNames(runStates), ", ") + ".\n"
 }
 
@@ -164,6 +171,8 @@ func (p *Partition) Command(ctx context.Context, user string,
 		return mover{p}.move(ctx, user, args["node"], args["to"])
 	case commandExclude, commandInclude:
 		return p.changeMember(ctx, user, name, args["node"])
+	case commandNote:
+		return p.slow.note(ctx, user, args)
 	case commandClear, commandTrigger:
 		return p.commandRun(user, name, args)
 	}

@@ -23,6 +23,7 @@ type conductor struct {
 	*control
 	records *records
 	taps    *taps
+	slow    *slowKeeper
 
 	commandMu sync.Mutex // held while a goroutine other than a step's excludes, includes or readmits a node of the run
 
@@ -71,6 +72,7 @@ func (c *conductor) carryOut(ctx context.Context, run *nodes.Run, now ecsrun.Sta
 		c.publishf(severityInfo, "run", partitionComponent, text, run.Number())
 		c.wg.Go(func() { c.watch(run) })
 		c.wg.Go(func() { c.watchDrift(run) })
+		c.wg.Go(c.slow.beginRun)
 	case ecsrun.Hold:
 		return noAnswerOn(run.Pause(ctx), answer)
 	case ecsrun.Release:

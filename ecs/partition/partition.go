@@ -58,6 +58,7 @@ type Partition struct {
 	records   *records
 	conductor *conductor
 	snapshots *snapshots
+	slow      *slowKeeper
 	taps      taps // has a lock of its own
 
 	stopTickers []func() // end the periodic work
@@ -96,9 +97,10 @@ func newPartition(cfg Config) *Partition {
 	p.checks = &checks{members: p.members, readingSlot: make(chan struct{}, 1)}
 	p.records = &records{control: c, checks: p.checks}
 	p.records.completion = &completion{control: c, records: p.records, unread: map[uint32]readAttempt{}}
-	p.conductor = &conductor{control: c, records: p.records, taps: &p.taps}
+	p.slow = &slowKeeper{control: c}
+	p.conductor = &conductor{control: c, records: p.records, taps: &p.taps, slow: p.slow}
 	p.members.onLost = p.conductor.noteLoss
-	p.snapshots = &snapshots{control: c, figures: figures.New()}
+	p.snapshots = &snapshots{control: c, slow: p.slow, figures: figures.New()}
 	return p
 }
 

@@ -32,6 +32,7 @@ const snapshotInterval = 500 * time.Millisecond
 // snapshots makes the snapshots. It is for one goroutine at a time.
 type snapshots struct {
 	*control
+	slow           *slowKeeper
 	figures        *figures.Builder
 	watcher        *diagnosis.Watcher
 	watchedNodeSet *nodes.NodeSet // the one that the watcher was made for
@@ -67,6 +68,7 @@ func (p *snapshots) makeSnapshot(now time.Time, root *ecsv1.Component) *ecsv1.Sn
 		r.SchedulerNode, r.Drift = run.SchedulerNode(), run.Drift()
 	}
 	s := p.figures.Add(&r)
+	s.SlowValues = p.slow.lastValues()
 	p.diagnose(s, root, nodeSet)
 	return s
 }

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
-	"os"
-	"syscall"
 	"time"
 
 	"ringlet/internal/address"
@@ -55,35 +52,10 @@ func OpenUnix(ctx context.Context, set live.FeedSettings) (live.Feed, error) {
 	if err := CheckUnix(set.Address); err != nil {
 		return nil, fmt.Errorf("input %s: %w", set.Name, err)
 	}
-	if err := removeStaleSocket(ctx, set.Address); err != nil {
+	if err := address.RemoveStaleSocket(ctx, set.Address); err != nil {
 		return nil, fmt.Errorf("%w: input %s cannot listen there", err, set.Name)
 	}
 	return listen(ctx, "unix", set, nil)
-}
-
-// removeStaleSocket removes a socket at which no process listens.
-func removeStaleSocket(ctx context.Context, path string) error {
-	st, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if st.Mode().Type() != fs.ModeSocket {
-		return &pathInUseError{path + " exists and is no socket: remove it, or choose another path", fs.ErrExist}
-	}
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "unix", path)
-	if err == nil {
-		_ = c.Close()
-		return &pathInUseError{"a process listens at " + path + " already: end it, or choose another path",
-			syscall.EADDRINUSE}
-	}
-	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return err
-	}
-	return os.Remove(path)
 }
 
 // listen opens a feed that accepts front-ends.

@@ -2,6 +2,9 @@ package apitest
 
 import (
 	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
@@ -35,5 +38,10 @@ func (f *Fake) addSources(s *ecsv1.Snapshot, rate float64) {
 			x.LastEvent -= min(x.LastEvent, 700)
 		}
 		s.Sources = append(s.Sources, x)
+	}
+	at := timestamppb.New(f.now().Add(-time.Second))
+	s.SlowValues = []*ecsv1.SlowValue{
+		{Name: "hall.temp", Value: fmt.Sprintf("%.1f", 21+float64(f.tick%10)/10), Time: at, Received: at},
+		{Name: "note", Value: "beam on target", IsText: true, Time: at, Received: at, User: "alice"},
 	}
 }

@@ -19,10 +19,11 @@ type Output struct {
 	Directory         string            `json:"directory"` // of this run
 	Hosts             []string          `json:"hosts"`     // with files of the run
 	Segments          uint64            `json:"segments"`
-	MEPs              uint64            `json:"meps"`   // each once
-	Events            uint64            `json:"events"` // each once
-	Bytes             uint64            `json:"bytes"`  // of all segments
-	Copies            uint64            `json:"copies"` // MEPs that are there more than once
+	MEPs              uint64            `json:"meps"`                  // each once
+	Events            uint64            `json:"events"`                // each once
+	Bytes             uint64            `json:"bytes"`                 // of all segments
+	Copies            uint64            `json:"copies"`                // MEPs that are there more than once
+	SlowValues        uint64            `json:"slow_values,omitempty"` // values of slow data beside the events
 	MissingEvents     []recording.Range `json:"missing"`
 	MissingMoreRanges uint64            `json:"missing_more,omitempty"` // ranges beyond those
 	Recovered         []string          `json:"recovered,omitempty"`    // segments that killed processes had left open
@@ -62,6 +63,7 @@ func (r *Report) fillOutput(cfg *config.Completed, rec *readBackOutput) {
 	}
 	for _, d := range rec.directories {
 		o.Hosts = append(o.Hosts, d.host)
+		o.SlowValues += d.slowValues
 		for _, b := range d.builders {
 			o.Segments += b.GetSegments()
 			o.Bytes += b.GetBytes()

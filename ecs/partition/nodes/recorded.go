@@ -187,6 +187,7 @@ type runDirectory struct {
 	host         string
 	path         string
 	builders     []*nodev1.RecordedBuilder
+	slowValues   uint64
 	mepSet       *recording.MEPSet
 }
 
@@ -308,6 +309,8 @@ func (r *outputs) queryRecorded(
 				host:     m.GetHost(),
 				path:     m.GetPath(),
 				builders: m.GetBuilders(),
+
+				slowValues: m.GetSlowValues(),
 			}
 		}
 		if take == nil {
@@ -345,7 +348,7 @@ func (r *outputs) readDirectory(ctx context.Context, d *runDirectory, out *readB
 	for _, what := range recovered {
 		out.recovered = append(out.recovered, fmt.Sprintf("on host %s: %s", d.host, what))
 	}
-	d.builders = full.builders
+	d.builders, d.slowValues = full.builders, full.slowValues
 	d.mepSet, err = set.Set()
 	return err
 }

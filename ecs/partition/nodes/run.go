@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ringlet/ecs/figures"
@@ -34,6 +35,8 @@ type Run struct {
 	mu    sync.Mutex // guards what follows
 	state ecsrun.State
 	drift figures.Drift
+
+	slowDataRank atomic.Int64 // rank of the node that kept slow data last
 
 	// owned by the goroutine of the actions
 	stallDetector stopwatch.StallDetector

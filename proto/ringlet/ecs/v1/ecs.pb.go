@@ -1634,8 +1634,10 @@ type Snapshot struct {
 	Slips uint64 `protobuf:"varint,18,opt,name=slips,proto3" json:"slips,omitempty"`
 	// Events of this run whose sizes were compared.
 	EventsCompared uint64 `protobuf:"varint,19,opt,name=events_compared,json=eventsCompared,proto3" json:"events_compared,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The last value of each name of slow data, those that came last first, 200 at most.
+	SlowValues    []*SlowValue `protobuf:"bytes,30,rep,name=slow_values,json=slowValues,proto3" json:"slow_values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Snapshot) Reset() {
@@ -1801,6 +1803,104 @@ func (x *Snapshot) GetEventsCompared() uint64 {
 	return 0
 }
 
+func (x *Snapshot) GetSlowValues() []*SlowValue {
+	if x != nil {
+		return x.SlowValues
+	}
+	return nil
+}
+
+// SlowValue is a value of slow data.
+type SlowValue struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The number in the fewest digits, or the text.
+	Value string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	// It is a text.
+	IsText bool `protobuf:"varint,3,opt,name=is_text,json=isText,proto3" json:"is_text,omitempty"`
+	// When it was so, by the sender's clock.
+	Time *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	// When it came, by the clock of the control.
+	Received *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=received,proto3" json:"received,omitempty"`
+	// Who gave it by a command; empty: it came by a socket.
+	User          string `protobuf:"bytes,6,opt,name=user,proto3" json:"user,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlowValue) Reset() {
+	*x = SlowValue{}
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlowValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlowValue) ProtoMessage() {}
+
+func (x *SlowValue) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlowValue.ProtoReflect.Descriptor instead.
+func (*SlowValue) Descriptor() ([]byte, []int) {
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *SlowValue) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SlowValue) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *SlowValue) GetIsText() bool {
+	if x != nil {
+		return x.IsText
+	}
+	return false
+}
+
+func (x *SlowValue) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *SlowValue) GetReceived() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Received
+	}
+	return nil
+}
+
+func (x *SlowValue) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
 // Drift of a live source against another.
 type Drift struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1828,7 +1928,7 @@ type Drift struct {
 
 func (x *Drift) Reset() {
 	*x = Drift{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[20]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1840,7 +1940,7 @@ func (x *Drift) String() string {
 func (*Drift) ProtoMessage() {}
 
 func (x *Drift) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[20]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1853,7 +1953,7 @@ func (x *Drift) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drift.ProtoReflect.Descriptor instead.
 func (*Drift) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{20}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Drift) GetSource() string {
@@ -1933,7 +2033,7 @@ type LatencyPart struct {
 
 func (x *LatencyPart) Reset() {
 	*x = LatencyPart{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[21]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1945,7 +2045,7 @@ func (x *LatencyPart) String() string {
 func (*LatencyPart) ProtoMessage() {}
 
 func (x *LatencyPart) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[21]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1958,7 +2058,7 @@ func (x *LatencyPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyPart.ProtoReflect.Descriptor instead.
 func (*LatencyPart) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{21}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LatencyPart) GetName() string {
@@ -1996,7 +2096,7 @@ type MissingReadout struct {
 
 func (x *MissingReadout) Reset() {
 	*x = MissingReadout{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[22]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2008,7 +2108,7 @@ func (x *MissingReadout) String() string {
 func (*MissingReadout) ProtoMessage() {}
 
 func (x *MissingReadout) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[22]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2021,7 +2121,7 @@ func (x *MissingReadout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MissingReadout.ProtoReflect.Descriptor instead.
 func (*MissingReadout) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{22}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *MissingReadout) GetRu() uint32 {
@@ -2132,7 +2232,7 @@ type SourceFigures struct {
 
 func (x *SourceFigures) Reset() {
 	*x = SourceFigures{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[23]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2144,7 +2244,7 @@ func (x *SourceFigures) String() string {
 func (*SourceFigures) ProtoMessage() {}
 
 func (x *SourceFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[23]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2157,7 +2257,7 @@ func (x *SourceFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceFigures.ProtoReflect.Descriptor instead.
 func (*SourceFigures) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{23}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SourceFigures) GetSource() uint32 {
@@ -2379,7 +2479,7 @@ type Sample struct {
 
 func (x *Sample) Reset() {
 	*x = Sample{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[24]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2391,7 +2491,7 @@ func (x *Sample) String() string {
 func (*Sample) ProtoMessage() {}
 
 func (x *Sample) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[24]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2404,7 +2504,7 @@ func (x *Sample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sample.ProtoReflect.Descriptor instead.
 func (*Sample) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{24}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Sample) GetAt() *timestamppb.Timestamp {
@@ -2485,7 +2585,7 @@ type Figures struct {
 
 func (x *Figures) Reset() {
 	*x = Figures{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[25]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2497,7 +2597,7 @@ func (x *Figures) String() string {
 func (*Figures) ProtoMessage() {}
 
 func (x *Figures) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[25]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2510,7 +2610,7 @@ func (x *Figures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Figures.ProtoReflect.Descriptor instead.
 func (*Figures) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{25}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Figures) GetEventRateHz() float64 {
@@ -2632,7 +2732,7 @@ type NodeFigures struct {
 
 func (x *NodeFigures) Reset() {
 	*x = NodeFigures{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[26]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2644,7 +2744,7 @@ func (x *NodeFigures) String() string {
 func (*NodeFigures) ProtoMessage() {}
 
 func (x *NodeFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[26]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2657,7 +2757,7 @@ func (x *NodeFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFigures.ProtoReflect.Descriptor instead.
 func (*NodeFigures) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{26}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *NodeFigures) GetName() string {
@@ -2821,7 +2921,7 @@ type Traffic struct {
 
 func (x *Traffic) Reset() {
 	*x = Traffic{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[27]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2833,7 +2933,7 @@ func (x *Traffic) String() string {
 func (*Traffic) ProtoMessage() {}
 
 func (x *Traffic) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[27]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2846,7 +2946,7 @@ func (x *Traffic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Traffic.ProtoReflect.Descriptor instead.
 func (*Traffic) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{27}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Traffic) GetRu() uint32 {
@@ -2915,7 +3015,7 @@ type PhaseStep struct {
 
 func (x *PhaseStep) Reset() {
 	*x = PhaseStep{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[28]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2927,7 +3027,7 @@ func (x *PhaseStep) String() string {
 func (*PhaseStep) ProtoMessage() {}
 
 func (x *PhaseStep) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[28]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2940,7 +3040,7 @@ func (x *PhaseStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PhaseStep.ProtoReflect.Descriptor instead.
 func (*PhaseStep) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{28}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PhaseStep) GetRu() uint32 {
@@ -3009,7 +3109,7 @@ type Holder struct {
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[29]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3021,7 +3121,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[29]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3034,7 +3134,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{29}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Holder) GetRu() uint32 {
@@ -3084,7 +3184,7 @@ type Latency struct {
 
 func (x *Latency) Reset() {
 	*x = Latency{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[30]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3096,7 +3196,7 @@ func (x *Latency) String() string {
 func (*Latency) ProtoMessage() {}
 
 func (x *Latency) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[30]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3109,7 +3209,7 @@ func (x *Latency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Latency.ProtoReflect.Descriptor instead.
 func (*Latency) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{30}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Latency) GetP50Us() int64 {
@@ -3162,7 +3262,7 @@ type Bar struct {
 
 func (x *Bar) Reset() {
 	*x = Bar{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[31]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3174,7 +3274,7 @@ func (x *Bar) String() string {
 func (*Bar) ProtoMessage() {}
 
 func (x *Bar) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[31]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3187,7 +3287,7 @@ func (x *Bar) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bar.ProtoReflect.Descriptor instead.
 func (*Bar) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{31}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Bar) GetFromUs() int64 {
@@ -3242,7 +3342,7 @@ type Scheduler struct {
 
 func (x *Scheduler) Reset() {
 	*x = Scheduler{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3254,7 +3354,7 @@ func (x *Scheduler) String() string {
 func (*Scheduler) ProtoMessage() {}
 
 func (x *Scheduler) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3267,7 +3367,7 @@ func (x *Scheduler) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scheduler.ProtoReflect.Descriptor instead.
 func (*Scheduler) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{32}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Scheduler) GetState() string {
@@ -3360,7 +3460,7 @@ type Queue struct {
 
 func (x *Queue) Reset() {
 	*x = Queue{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3372,7 +3472,7 @@ func (x *Queue) String() string {
 func (*Queue) ProtoMessage() {}
 
 func (x *Queue) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3385,7 +3485,7 @@ func (x *Queue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Queue.ProtoReflect.Descriptor instead.
 func (*Queue) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{33}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Queue) GetName() string {
@@ -3417,7 +3517,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3429,7 +3529,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3442,7 +3542,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{34}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Group) GetNodes() []string {
@@ -3481,7 +3581,7 @@ type Cleared struct {
 
 func (x *Cleared) Reset() {
 	*x = Cleared{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3493,7 +3593,7 @@ func (x *Cleared) String() string {
 func (*Cleared) ProtoMessage() {}
 
 func (x *Cleared) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3506,7 +3606,7 @@ func (x *Cleared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cleared.ProtoReflect.Descriptor instead.
 func (*Cleared) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{35}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Cleared) GetUser() string {
@@ -3547,7 +3647,7 @@ type SlotUse struct {
 
 func (x *SlotUse) Reset() {
 	*x = SlotUse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3559,7 +3659,7 @@ func (x *SlotUse) String() string {
 func (*SlotUse) ProtoMessage() {}
 
 func (x *SlotUse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3572,7 +3672,7 @@ func (x *SlotUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotUse.ProtoReflect.Descriptor instead.
 func (*SlotUse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{36}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SlotUse) GetBu() uint32 {
@@ -3624,7 +3724,7 @@ type Alarm struct {
 
 func (x *Alarm) Reset() {
 	*x = Alarm{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3636,7 +3736,7 @@ func (x *Alarm) String() string {
 func (*Alarm) ProtoMessage() {}
 
 func (x *Alarm) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3649,7 +3749,7 @@ func (x *Alarm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alarm.ProtoReflect.Descriptor instead.
 func (*Alarm) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{37}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Alarm) GetRule() string {
@@ -3707,7 +3807,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3719,7 +3819,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3732,7 +3832,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{38}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListRunsRequest) GetLimit() uint32 {
@@ -3762,7 +3862,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3774,7 +3874,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3787,7 +3887,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{39}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -3877,7 +3977,7 @@ type Run struct {
 
 func (x *Run) Reset() {
 	*x = Run{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3889,7 +3989,7 @@ func (x *Run) String() string {
 func (*Run) ProtoMessage() {}
 
 func (x *Run) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3902,7 +4002,7 @@ func (x *Run) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Run.ProtoReflect.Descriptor instead.
 func (*Run) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{40}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Run) GetNumber() uint32 {
@@ -4143,7 +4243,7 @@ type Loss struct {
 
 func (x *Loss) Reset() {
 	*x = Loss{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4155,7 +4255,7 @@ func (x *Loss) String() string {
 func (*Loss) ProtoMessage() {}
 
 func (x *Loss) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4168,7 +4268,7 @@ func (x *Loss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loss.ProtoReflect.Descriptor instead.
 func (*Loss) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{41}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Loss) GetWhat() string {
@@ -4230,7 +4330,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[42]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4242,7 +4342,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[42]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4255,7 +4355,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{42}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Account) GetName() string {
@@ -4297,7 +4397,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[43]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4309,7 +4409,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[43]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4322,7 +4422,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{43}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *GetRunRequest) GetNumber() uint32 {
@@ -4345,7 +4445,7 @@ type CheckConfigurationRequest struct {
 
 func (x *CheckConfigurationRequest) Reset() {
 	*x = CheckConfigurationRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[44]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4357,7 +4457,7 @@ func (x *CheckConfigurationRequest) String() string {
 func (*CheckConfigurationRequest) ProtoMessage() {}
 
 func (x *CheckConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[44]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4370,7 +4470,7 @@ func (x *CheckConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*CheckConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{44}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CheckConfigurationRequest) GetConfiguration() string {
@@ -4404,7 +4504,7 @@ type CheckConfigurationResponse struct {
 
 func (x *CheckConfigurationResponse) Reset() {
 	*x = CheckConfigurationResponse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[45]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4416,7 +4516,7 @@ func (x *CheckConfigurationResponse) String() string {
 func (*CheckConfigurationResponse) ProtoMessage() {}
 
 func (x *CheckConfigurationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[45]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4429,7 +4529,7 @@ func (x *CheckConfigurationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigurationResponse.ProtoReflect.Descriptor instead.
 func (*CheckConfigurationResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{45}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *CheckConfigurationResponse) GetOk() bool {
@@ -4471,7 +4571,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[46]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4483,7 +4583,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[46]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4496,7 +4596,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{46}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListAuditRequest) GetLimit() uint32 {
@@ -4517,7 +4617,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[47]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4529,7 +4629,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[47]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4542,7 +4642,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{47}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListAuditResponse) GetEntries() []*AuditEntry {
@@ -4579,7 +4679,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[48]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4591,7 +4691,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[48]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4604,7 +4704,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{48}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *AuditEntry) GetNumber() uint64 {
@@ -4781,7 +4881,7 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\ahistory\x18\x01 \x01(\rR\ahistory\"8\n" +
 	"\x15WatchSnapshotsRequest\x12\x1f\n" +
 	"\vinterval_ms\x18\x01 \x01(\rR\n" +
-	"intervalMs\"\xe9\x06\n" +
+	"intervalMs\"\xa5\a\n" +
 	"\bSnapshot\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x14\n" +
@@ -4802,7 +4902,16 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\rlatency_parts\x18\x10 \x03(\v2\x1b.ringlet.ecs.v1.LatencyPartR\flatencyParts\x12-\n" +
 	"\x06drifts\x18\x11 \x03(\v2\x15.ringlet.ecs.v1.DriftR\x06drifts\x12\x14\n" +
 	"\x05slips\x18\x12 \x01(\x04R\x05slips\x12'\n" +
-	"\x0fevents_compared\x18\x13 \x01(\x04R\x0eeventsCompared\"\xeb\x01\n" +
+	"\x0fevents_compared\x18\x13 \x01(\x04R\x0eeventsCompared\x12:\n" +
+	"\vslow_values\x18\x1e \x03(\v2\x19.ringlet.ecs.v1.SlowValueR\n" +
+	"slowValues\"\xca\x01\n" +
+	"\tSlowValue\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12\x17\n" +
+	"\ais_text\x18\x03 \x01(\bR\x06isText\x12.\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x126\n" +
+	"\breceived\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\breceived\x12\x12\n" +
+	"\x04user\x18\x06 \x01(\tR\x04user\"\xeb\x01\n" +
 	"\x05Drift\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1c\n" +
 	"\treference\x18\x02 \x01(\tR\treference\x12\x16\n" +
@@ -5130,7 +5239,7 @@ func file_ringlet_ecs_v1_ecs_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_ecs_v1_ecs_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_ringlet_ecs_v1_ecs_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_ringlet_ecs_v1_ecs_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
 var file_ringlet_ecs_v1_ecs_proto_goTypes = []any{
 	(Role)(0),                          // 0: ringlet.ecs.v1.Role
 	(Severity)(0),                      // 1: ringlet.ecs.v1.Severity
@@ -5155,150 +5264,154 @@ var file_ringlet_ecs_v1_ecs_proto_goTypes = []any{
 	(*GetSnapshotRequest)(nil),         // 20: ringlet.ecs.v1.GetSnapshotRequest
 	(*WatchSnapshotsRequest)(nil),      // 21: ringlet.ecs.v1.WatchSnapshotsRequest
 	(*Snapshot)(nil),                   // 22: ringlet.ecs.v1.Snapshot
-	(*Drift)(nil),                      // 23: ringlet.ecs.v1.Drift
-	(*LatencyPart)(nil),                // 24: ringlet.ecs.v1.LatencyPart
-	(*MissingReadout)(nil),             // 25: ringlet.ecs.v1.MissingReadout
-	(*SourceFigures)(nil),              // 26: ringlet.ecs.v1.SourceFigures
-	(*Sample)(nil),                     // 27: ringlet.ecs.v1.Sample
-	(*Figures)(nil),                    // 28: ringlet.ecs.v1.Figures
-	(*NodeFigures)(nil),                // 29: ringlet.ecs.v1.NodeFigures
-	(*Traffic)(nil),                    // 30: ringlet.ecs.v1.Traffic
-	(*PhaseStep)(nil),                  // 31: ringlet.ecs.v1.PhaseStep
-	(*Holder)(nil),                     // 32: ringlet.ecs.v1.Holder
-	(*Latency)(nil),                    // 33: ringlet.ecs.v1.Latency
-	(*Bar)(nil),                        // 34: ringlet.ecs.v1.Bar
-	(*Scheduler)(nil),                  // 35: ringlet.ecs.v1.Scheduler
-	(*Queue)(nil),                      // 36: ringlet.ecs.v1.Queue
-	(*Group)(nil),                      // 37: ringlet.ecs.v1.Group
-	(*Cleared)(nil),                    // 38: ringlet.ecs.v1.Cleared
-	(*SlotUse)(nil),                    // 39: ringlet.ecs.v1.SlotUse
-	(*Alarm)(nil),                      // 40: ringlet.ecs.v1.Alarm
-	(*ListRunsRequest)(nil),            // 41: ringlet.ecs.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),           // 42: ringlet.ecs.v1.ListRunsResponse
-	(*Run)(nil),                        // 43: ringlet.ecs.v1.Run
-	(*Loss)(nil),                       // 44: ringlet.ecs.v1.Loss
-	(*Account)(nil),                    // 45: ringlet.ecs.v1.Account
-	(*GetRunRequest)(nil),              // 46: ringlet.ecs.v1.GetRunRequest
-	(*CheckConfigurationRequest)(nil),  // 47: ringlet.ecs.v1.CheckConfigurationRequest
-	(*CheckConfigurationResponse)(nil), // 48: ringlet.ecs.v1.CheckConfigurationResponse
-	(*ListAuditRequest)(nil),           // 49: ringlet.ecs.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),          // 50: ringlet.ecs.v1.ListAuditResponse
-	(*AuditEntry)(nil),                 // 51: ringlet.ecs.v1.AuditEntry
-	nil,                                // 52: ringlet.ecs.v1.Component.FactsEntry
-	nil,                                // 53: ringlet.ecs.v1.CommandRequest.ArgumentsEntry
-	nil,                                // 54: ringlet.ecs.v1.NodeFigures.CountersEntry
-	nil,                                // 55: ringlet.ecs.v1.Scheduler.CountersEntry
-	nil,                                // 56: ringlet.ecs.v1.Scheduler.RefusedEntry
-	nil,                                // 57: ringlet.ecs.v1.Cleared.CountersEntry
-	nil,                                // 58: ringlet.ecs.v1.Run.VersionsEntry
-	nil,                                // 59: ringlet.ecs.v1.Run.RolesEntry
-	(*timestamppb.Timestamp)(nil),      // 60: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),        // 61: google.protobuf.Duration
-	(*v1.Depth)(nil),                   // 62: ringlet.tagnet.v1.Depth
-	(*v11.Selection)(nil),              // 63: ringlet.tap.v1.Selection
-	(*v12.Question)(nil),               // 64: ringlet.sample.v1.Question
-	(*v11.Samples)(nil),                // 65: ringlet.tap.v1.Samples
-	(*v12.Samples)(nil),                // 66: ringlet.sample.v1.Samples
+	(*SlowValue)(nil),                  // 23: ringlet.ecs.v1.SlowValue
+	(*Drift)(nil),                      // 24: ringlet.ecs.v1.Drift
+	(*LatencyPart)(nil),                // 25: ringlet.ecs.v1.LatencyPart
+	(*MissingReadout)(nil),             // 26: ringlet.ecs.v1.MissingReadout
+	(*SourceFigures)(nil),              // 27: ringlet.ecs.v1.SourceFigures
+	(*Sample)(nil),                     // 28: ringlet.ecs.v1.Sample
+	(*Figures)(nil),                    // 29: ringlet.ecs.v1.Figures
+	(*NodeFigures)(nil),                // 30: ringlet.ecs.v1.NodeFigures
+	(*Traffic)(nil),                    // 31: ringlet.ecs.v1.Traffic
+	(*PhaseStep)(nil),                  // 32: ringlet.ecs.v1.PhaseStep
+	(*Holder)(nil),                     // 33: ringlet.ecs.v1.Holder
+	(*Latency)(nil),                    // 34: ringlet.ecs.v1.Latency
+	(*Bar)(nil),                        // 35: ringlet.ecs.v1.Bar
+	(*Scheduler)(nil),                  // 36: ringlet.ecs.v1.Scheduler
+	(*Queue)(nil),                      // 37: ringlet.ecs.v1.Queue
+	(*Group)(nil),                      // 38: ringlet.ecs.v1.Group
+	(*Cleared)(nil),                    // 39: ringlet.ecs.v1.Cleared
+	(*SlotUse)(nil),                    // 40: ringlet.ecs.v1.SlotUse
+	(*Alarm)(nil),                      // 41: ringlet.ecs.v1.Alarm
+	(*ListRunsRequest)(nil),            // 42: ringlet.ecs.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),           // 43: ringlet.ecs.v1.ListRunsResponse
+	(*Run)(nil),                        // 44: ringlet.ecs.v1.Run
+	(*Loss)(nil),                       // 45: ringlet.ecs.v1.Loss
+	(*Account)(nil),                    // 46: ringlet.ecs.v1.Account
+	(*GetRunRequest)(nil),              // 47: ringlet.ecs.v1.GetRunRequest
+	(*CheckConfigurationRequest)(nil),  // 48: ringlet.ecs.v1.CheckConfigurationRequest
+	(*CheckConfigurationResponse)(nil), // 49: ringlet.ecs.v1.CheckConfigurationResponse
+	(*ListAuditRequest)(nil),           // 50: ringlet.ecs.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),          // 51: ringlet.ecs.v1.ListAuditResponse
+	(*AuditEntry)(nil),                 // 52: ringlet.ecs.v1.AuditEntry
+	nil,                                // 53: ringlet.ecs.v1.Component.FactsEntry
+	nil,                                // 54: ringlet.ecs.v1.CommandRequest.ArgumentsEntry
+	nil,                                // 55: ringlet.ecs.v1.NodeFigures.CountersEntry
+	nil,                                // 56: ringlet.ecs.v1.Scheduler.CountersEntry
+	nil,                                // 57: ringlet.ecs.v1.Scheduler.RefusedEntry
+	nil,                                // 58: ringlet.ecs.v1.Cleared.CountersEntry
+	nil,                                // 59: ringlet.ecs.v1.Run.VersionsEntry
+	nil,                                // 60: ringlet.ecs.v1.Run.RolesEntry
+	(*timestamppb.Timestamp)(nil),      // 61: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),        // 62: google.protobuf.Duration
+	(*v1.Depth)(nil),                   // 63: ringlet.tagnet.v1.Depth
+	(*v11.Selection)(nil),              // 64: ringlet.tap.v1.Selection
+	(*v12.Question)(nil),               // 65: ringlet.sample.v1.Question
+	(*v11.Samples)(nil),                // 66: ringlet.tap.v1.Samples
+	(*v12.Samples)(nil),                // 67: ringlet.sample.v1.Samples
 }
 var file_ringlet_ecs_v1_ecs_proto_depIdxs = []int32{
-	60, // 0: ringlet.ecs.v1.Cause.at:type_name -> google.protobuf.Timestamp
+	61, // 0: ringlet.ecs.v1.Cause.at:type_name -> google.protobuf.Timestamp
 	3,  // 1: ringlet.ecs.v1.Component.cause:type_name -> ringlet.ecs.v1.Cause
 	4,  // 2: ringlet.ecs.v1.Component.children:type_name -> ringlet.ecs.v1.Component
-	52, // 3: ringlet.ecs.v1.Component.facts:type_name -> ringlet.ecs.v1.Component.FactsEntry
+	53, // 3: ringlet.ecs.v1.Component.facts:type_name -> ringlet.ecs.v1.Component.FactsEntry
 	0,  // 4: ringlet.ecs.v1.Owner.role:type_name -> ringlet.ecs.v1.Role
-	60, // 5: ringlet.ecs.v1.Owner.since:type_name -> google.protobuf.Timestamp
+	61, // 5: ringlet.ecs.v1.Owner.since:type_name -> google.protobuf.Timestamp
 	4,  // 6: ringlet.ecs.v1.PartitionStatus.root:type_name -> ringlet.ecs.v1.Component
 	5,  // 7: ringlet.ecs.v1.PartitionStatus.owner:type_name -> ringlet.ecs.v1.Owner
-	60, // 8: ringlet.ecs.v1.PartitionStatus.since:type_name -> google.protobuf.Timestamp
+	61, // 8: ringlet.ecs.v1.PartitionStatus.since:type_name -> google.protobuf.Timestamp
 	5,  // 9: ringlet.ecs.v1.PartitionStatus.you:type_name -> ringlet.ecs.v1.Owner
 	3,  // 10: ringlet.ecs.v1.PartitionStatus.no_run:type_name -> ringlet.ecs.v1.Cause
 	10, // 11: ringlet.ecs.v1.FSM.commands:type_name -> ringlet.ecs.v1.CommandDescription
 	11, // 12: ringlet.ecs.v1.CommandDescription.arguments:type_name -> ringlet.ecs.v1.Argument
-	61, // 13: ringlet.ecs.v1.CommandDescription.timeout:type_name -> google.protobuf.Duration
-	53, // 14: ringlet.ecs.v1.CommandRequest.arguments:type_name -> ringlet.ecs.v1.CommandRequest.ArgumentsEntry
+	62, // 13: ringlet.ecs.v1.CommandDescription.timeout:type_name -> google.protobuf.Duration
+	54, // 14: ringlet.ecs.v1.CommandRequest.arguments:type_name -> ringlet.ecs.v1.CommandRequest.ArgumentsEntry
 	15, // 15: ringlet.ecs.v1.PlanResponse.steps:type_name -> ringlet.ecs.v1.PlanStep
-	60, // 16: ringlet.ecs.v1.Event.at:type_name -> google.protobuf.Timestamp
+	61, // 16: ringlet.ecs.v1.Event.at:type_name -> google.protobuf.Timestamp
 	1,  // 17: ringlet.ecs.v1.Event.severity:type_name -> ringlet.ecs.v1.Severity
-	60, // 18: ringlet.ecs.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
-	28, // 19: ringlet.ecs.v1.Snapshot.total:type_name -> ringlet.ecs.v1.Figures
-	29, // 20: ringlet.ecs.v1.Snapshot.nodes:type_name -> ringlet.ecs.v1.NodeFigures
-	30, // 21: ringlet.ecs.v1.Snapshot.traffic:type_name -> ringlet.ecs.v1.Traffic
-	31, // 22: ringlet.ecs.v1.Snapshot.timeline:type_name -> ringlet.ecs.v1.PhaseStep
-	32, // 23: ringlet.ecs.v1.Snapshot.holders:type_name -> ringlet.ecs.v1.Holder
-	33, // 24: ringlet.ecs.v1.Snapshot.latency:type_name -> ringlet.ecs.v1.Latency
-	35, // 25: ringlet.ecs.v1.Snapshot.scheduler:type_name -> ringlet.ecs.v1.Scheduler
-	40, // 26: ringlet.ecs.v1.Snapshot.alarms:type_name -> ringlet.ecs.v1.Alarm
-	27, // 27: ringlet.ecs.v1.Snapshot.history:type_name -> ringlet.ecs.v1.Sample
-	25, // 28: ringlet.ecs.v1.Snapshot.missing:type_name -> ringlet.ecs.v1.MissingReadout
-	26, // 29: ringlet.ecs.v1.Snapshot.sources:type_name -> ringlet.ecs.v1.SourceFigures
-	24, // 30: ringlet.ecs.v1.Snapshot.latency_parts:type_name -> ringlet.ecs.v1.LatencyPart
-	23, // 31: ringlet.ecs.v1.Snapshot.drifts:type_name -> ringlet.ecs.v1.Drift
-	33, // 32: ringlet.ecs.v1.LatencyPart.latency:type_name -> ringlet.ecs.v1.Latency
-	60, // 33: ringlet.ecs.v1.Sample.at:type_name -> google.protobuf.Timestamp
-	54, // 34: ringlet.ecs.v1.NodeFigures.counters:type_name -> ringlet.ecs.v1.NodeFigures.CountersEntry
-	34, // 35: ringlet.ecs.v1.Latency.bars:type_name -> ringlet.ecs.v1.Bar
-	55, // 36: ringlet.ecs.v1.Scheduler.counters:type_name -> ringlet.ecs.v1.Scheduler.CountersEntry
-	39, // 37: ringlet.ecs.v1.Scheduler.slots:type_name -> ringlet.ecs.v1.SlotUse
-	36, // 38: ringlet.ecs.v1.Scheduler.queues:type_name -> ringlet.ecs.v1.Queue
-	37, // 39: ringlet.ecs.v1.Scheduler.groups:type_name -> ringlet.ecs.v1.Group
-	56, // 40: ringlet.ecs.v1.Scheduler.refused:type_name -> ringlet.ecs.v1.Scheduler.RefusedEntry
-	38, // 41: ringlet.ecs.v1.Scheduler.cleared:type_name -> ringlet.ecs.v1.Cleared
-	62, // 42: ringlet.ecs.v1.Queue.depth:type_name -> ringlet.tagnet.v1.Depth
-	60, // 43: ringlet.ecs.v1.Cleared.at:type_name -> google.protobuf.Timestamp
-	57, // 44: ringlet.ecs.v1.Cleared.counters:type_name -> ringlet.ecs.v1.Cleared.CountersEntry
-	1,  // 45: ringlet.ecs.v1.Alarm.severity:type_name -> ringlet.ecs.v1.Severity
-	60, // 46: ringlet.ecs.v1.Alarm.since:type_name -> google.protobuf.Timestamp
-	43, // 47: ringlet.ecs.v1.ListRunsResponse.runs:type_name -> ringlet.ecs.v1.Run
-	2,  // 48: ringlet.ecs.v1.Run.verdict:type_name -> ringlet.ecs.v1.Verdict
-	60, // 49: ringlet.ecs.v1.Run.start_begun:type_name -> google.protobuf.Timestamp
-	60, // 50: ringlet.ecs.v1.Run.start_done:type_name -> google.protobuf.Timestamp
-	60, // 51: ringlet.ecs.v1.Run.stop_begun:type_name -> google.protobuf.Timestamp
-	60, // 52: ringlet.ecs.v1.Run.stop_done:type_name -> google.protobuf.Timestamp
-	3,  // 53: ringlet.ecs.v1.Run.cause:type_name -> ringlet.ecs.v1.Cause
-	58, // 54: ringlet.ecs.v1.Run.versions:type_name -> ringlet.ecs.v1.Run.VersionsEntry
-	45, // 55: ringlet.ecs.v1.Run.accounts:type_name -> ringlet.ecs.v1.Account
-	19, // 56: ringlet.ecs.v1.Run.events:type_name -> ringlet.ecs.v1.Event
-	60, // 57: ringlet.ecs.v1.Run.completed:type_name -> google.protobuf.Timestamp
-	44, // 58: ringlet.ecs.v1.Run.losses:type_name -> ringlet.ecs.v1.Loss
-	59, // 59: ringlet.ecs.v1.Run.roles:type_name -> ringlet.ecs.v1.Run.RolesEntry
-	51, // 60: ringlet.ecs.v1.ListAuditResponse.entries:type_name -> ringlet.ecs.v1.AuditEntry
-	60, // 61: ringlet.ecs.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
-	0,  // 62: ringlet.ecs.v1.AuditEntry.role:type_name -> ringlet.ecs.v1.Role
-	6,  // 63: ringlet.ecs.v1.RunControl.GetStatus:input_type -> ringlet.ecs.v1.GetStatusRequest
-	8,  // 64: ringlet.ecs.v1.RunControl.DescribeFSM:input_type -> ringlet.ecs.v1.DescribeFSMRequest
-	12, // 65: ringlet.ecs.v1.RunControl.Plan:input_type -> ringlet.ecs.v1.CommandRequest
-	12, // 66: ringlet.ecs.v1.RunControl.Command:input_type -> ringlet.ecs.v1.CommandRequest
-	16, // 67: ringlet.ecs.v1.RunControl.TakeControl:input_type -> ringlet.ecs.v1.TakeControlRequest
-	17, // 68: ringlet.ecs.v1.RunControl.ReleaseControl:input_type -> ringlet.ecs.v1.ReleaseControlRequest
-	18, // 69: ringlet.ecs.v1.RunControl.Watch:input_type -> ringlet.ecs.v1.WatchRequest
-	20, // 70: ringlet.ecs.v1.RunControl.GetSnapshot:input_type -> ringlet.ecs.v1.GetSnapshotRequest
-	21, // 71: ringlet.ecs.v1.RunControl.WatchSnapshots:input_type -> ringlet.ecs.v1.WatchSnapshotsRequest
-	41, // 72: ringlet.ecs.v1.RunControl.ListRuns:input_type -> ringlet.ecs.v1.ListRunsRequest
-	46, // 73: ringlet.ecs.v1.RunControl.GetRun:input_type -> ringlet.ecs.v1.GetRunRequest
-	47, // 74: ringlet.ecs.v1.RunControl.CheckConfiguration:input_type -> ringlet.ecs.v1.CheckConfigurationRequest
-	49, // 75: ringlet.ecs.v1.RunControl.ListAudit:input_type -> ringlet.ecs.v1.ListAuditRequest
-	63, // 76: ringlet.ecs.v1.RunControl.Tap:input_type -> ringlet.tap.v1.Selection
-	64, // 77: ringlet.ecs.v1.RunControl.Sample:input_type -> ringlet.sample.v1.Question
-	7,  // 78: ringlet.ecs.v1.RunControl.GetStatus:output_type -> ringlet.ecs.v1.PartitionStatus
-	9,  // 79: ringlet.ecs.v1.RunControl.DescribeFSM:output_type -> ringlet.ecs.v1.FSM
-	14, // 80: ringlet.ecs.v1.RunControl.Plan:output_type -> ringlet.ecs.v1.PlanResponse
-	13, // 81: ringlet.ecs.v1.RunControl.Command:output_type -> ringlet.ecs.v1.CommandResponse
-	5,  // 82: ringlet.ecs.v1.RunControl.TakeControl:output_type -> ringlet.ecs.v1.Owner
-	5,  // 83: ringlet.ecs.v1.RunControl.ReleaseControl:output_type -> ringlet.ecs.v1.Owner
-	19, // 84: ringlet.ecs.v1.RunControl.Watch:output_type -> ringlet.ecs.v1.Event
-	22, // 85: ringlet.ecs.v1.RunControl.GetSnapshot:output_type -> ringlet.ecs.v1.Snapshot
-	22, // 86: ringlet.ecs.v1.RunControl.WatchSnapshots:output_type -> ringlet.ecs.v1.Snapshot
-	42, // 87: ringlet.ecs.v1.RunControl.ListRuns:output_type -> ringlet.ecs.v1.ListRunsResponse
-	43, // 88: ringlet.ecs.v1.RunControl.GetRun:output_type -> ringlet.ecs.v1.Run
-	48, // 89: ringlet.ecs.v1.RunControl.CheckConfiguration:output_type -> ringlet.ecs.v1.CheckConfigurationResponse
-	50, // 90: ringlet.ecs.v1.RunControl.ListAudit:output_type -> ringlet.ecs.v1.ListAuditResponse
-	65, // 91: ringlet.ecs.v1.RunControl.Tap:output_type -> ringlet.tap.v1.Samples
-	66, // 92: ringlet.ecs.v1.RunControl.Sample:output_type -> ringlet.sample.v1.Samples
-	78, // [78:93] is the sub-list for method output_type
-	63, // [63:78] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	61, // 18: ringlet.ecs.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
+	29, // 19: ringlet.ecs.v1.Snapshot.total:type_name -> ringlet.ecs.v1.Figures
+	30, // 20: ringlet.ecs.v1.Snapshot.nodes:type_name -> ringlet.ecs.v1.NodeFigures
+	31, // 21: ringlet.ecs.v1.Snapshot.traffic:type_name -> ringlet.ecs.v1.Traffic
+	32, // 22: ringlet.ecs.v1.Snapshot.timeline:type_name -> ringlet.ecs.v1.PhaseStep
+	33, // 23: ringlet.ecs.v1.Snapshot.holders:type_name -> ringlet.ecs.v1.Holder
+	34, // 24: ringlet.ecs.v1.Snapshot.latency:type_name -> ringlet.ecs.v1.Latency
+	36, // 25: ringlet.ecs.v1.Snapshot.scheduler:type_name -> ringlet.ecs.v1.Scheduler
+	41, // 26: ringlet.ecs.v1.Snapshot.alarms:type_name -> ringlet.ecs.v1.Alarm
+	28, // 27: ringlet.ecs.v1.Snapshot.history:type_name -> ringlet.ecs.v1.Sample
+	26, // 28: ringlet.ecs.v1.Snapshot.missing:type_name -> ringlet.ecs.v1.MissingReadout
+	27, // 29: ringlet.ecs.v1.Snapshot.sources:type_name -> ringlet.ecs.v1.SourceFigures
+	25, // 30: ringlet.ecs.v1.Snapshot.latency_parts:type_name -> ringlet.ecs.v1.LatencyPart
+	24, // 31: ringlet.ecs.v1.Snapshot.drifts:type_name -> ringlet.ecs.v1.Drift
+	23, // 32: ringlet.ecs.v1.Snapshot.slow_values:type_name -> ringlet.ecs.v1.SlowValue
+	61, // 33: ringlet.ecs.v1.SlowValue.time:type_name -> google.protobuf.Timestamp
+	61, // 34: ringlet.ecs.v1.SlowValue.received:type_name -> google.protobuf.Timestamp
+	34, // 35: ringlet.ecs.v1.LatencyPart.latency:type_name -> ringlet.ecs.v1.Latency
+	61, // 36: ringlet.ecs.v1.Sample.at:type_name -> google.protobuf.Timestamp
+	55, // 37: ringlet.ecs.v1.NodeFigures.counters:type_name -> ringlet.ecs.v1.NodeFigures.CountersEntry
+	35, // 38: ringlet.ecs.v1.Latency.bars:type_name -> ringlet.ecs.v1.Bar
+	56, // 39: ringlet.ecs.v1.Scheduler.counters:type_name -> ringlet.ecs.v1.Scheduler.CountersEntry
+	40, // 40: ringlet.ecs.v1.Scheduler.slots:type_name -> ringlet.ecs.v1.SlotUse
+	37, // 41: ringlet.ecs.v1.Scheduler.queues:type_name -> ringlet.ecs.v1.Queue
+	38, // 42: ringlet.ecs.v1.Scheduler.groups:type_name -> ringlet.ecs.v1.Group
+	57, // 43: ringlet.ecs.v1.Scheduler.refused:type_name -> ringlet.ecs.v1.Scheduler.RefusedEntry
+	39, // 44: ringlet.ecs.v1.Scheduler.cleared:type_name -> ringlet.ecs.v1.Cleared
+	63, // 45: ringlet.ecs.v1.Queue.depth:type_name -> ringlet.tagnet.v1.Depth
+	61, // 46: ringlet.ecs.v1.Cleared.at:type_name -> google.protobuf.Timestamp
+	58, // 47: ringlet.ecs.v1.Cleared.counters:type_name -> ringlet.ecs.v1.Cleared.CountersEntry
+	1,  // 48: ringlet.ecs.v1.Alarm.severity:type_name -> ringlet.ecs.v1.Severity
+	61, // 49: ringlet.ecs.v1.Alarm.since:type_name -> google.protobuf.Timestamp
+	44, // 50: ringlet.ecs.v1.ListRunsResponse.runs:type_name -> ringlet.ecs.v1.Run
+	2,  // 51: ringlet.ecs.v1.Run.verdict:type_name -> ringlet.ecs.v1.Verdict
+	61, // 52: ringlet.ecs.v1.Run.start_begun:type_name -> google.protobuf.Timestamp
+	61, // 53: ringlet.ecs.v1.Run.start_done:type_name -> google.protobuf.Timestamp
+	61, // 54: ringlet.ecs.v1.Run.stop_begun:type_name -> google.protobuf.Timestamp
+	61, // 55: ringlet.ecs.v1.Run.stop_done:type_name -> google.protobuf.Timestamp
+	3,  // 56: ringlet.ecs.v1.Run.cause:type_name -> ringlet.ecs.v1.Cause
+	59, // 57: ringlet.ecs.v1.Run.versions:type_name -> ringlet.ecs.v1.Run.VersionsEntry
+	46, // 58: ringlet.ecs.v1.Run.accounts:type_name -> ringlet.ecs.v1.Account
+	19, // 59: ringlet.ecs.v1.Run.events:type_name -> ringlet.ecs.v1.Event
+	61, // 60: ringlet.ecs.v1.Run.completed:type_name -> google.protobuf.Timestamp
+	45, // 61: ringlet.ecs.v1.Run.losses:type_name -> ringlet.ecs.v1.Loss
+	60, // 62: ringlet.ecs.v1.Run.roles:type_name -> ringlet.ecs.v1.Run.RolesEntry
+	52, // 63: ringlet.ecs.v1.ListAuditResponse.entries:type_name -> ringlet.ecs.v1.AuditEntry
+	61, // 64: ringlet.ecs.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
+	0,  // 65: ringlet.ecs.v1.AuditEntry.role:type_name -> ringlet.ecs.v1.Role
+	6,  // 66: ringlet.ecs.v1.RunControl.GetStatus:input_type -> ringlet.ecs.v1.GetStatusRequest
+	8,  // 67: ringlet.ecs.v1.RunControl.DescribeFSM:input_type -> ringlet.ecs.v1.DescribeFSMRequest
+	12, // 68: ringlet.ecs.v1.RunControl.Plan:input_type -> ringlet.ecs.v1.CommandRequest
+	12, // 69: ringlet.ecs.v1.RunControl.Command:input_type -> ringlet.ecs.v1.CommandRequest
+	16, // 70: ringlet.ecs.v1.RunControl.TakeControl:input_type -> ringlet.ecs.v1.TakeControlRequest
+	17, // 71: ringlet.ecs.v1.RunControl.ReleaseControl:input_type -> ringlet.ecs.v1.ReleaseControlRequest
+	18, // 72: ringlet.ecs.v1.RunControl.Watch:input_type -> ringlet.ecs.v1.WatchRequest
+	20, // 73: ringlet.ecs.v1.RunControl.GetSnapshot:input_type -> ringlet.ecs.v1.GetSnapshotRequest
+	21, // 74: ringlet.ecs.v1.RunControl.WatchSnapshots:input_type -> ringlet.ecs.v1.WatchSnapshotsRequest
+	42, // 75: ringlet.ecs.v1.RunControl.ListRuns:input_type -> ringlet.ecs.v1.ListRunsRequest
+	47, // 76: ringlet.ecs.v1.RunControl.GetRun:input_type -> ringlet.ecs.v1.GetRunRequest
+	48, // 77: ringlet.ecs.v1.RunControl.CheckConfiguration:input_type -> ringlet.ecs.v1.CheckConfigurationRequest
+	50, // 78: ringlet.ecs.v1.RunControl.ListAudit:input_type -> ringlet.ecs.v1.ListAuditRequest
+	64, // 79: ringlet.ecs.v1.RunControl.Tap:input_type -> ringlet.tap.v1.Selection
+	65, // 80: ringlet.ecs.v1.RunControl.Sample:input_type -> ringlet.sample.v1.Question
+	7,  // 81: ringlet.ecs.v1.RunControl.GetStatus:output_type -> ringlet.ecs.v1.PartitionStatus
+	9,  // 82: ringlet.ecs.v1.RunControl.DescribeFSM:output_type -> ringlet.ecs.v1.FSM
+	14, // 83: ringlet.ecs.v1.RunControl.Plan:output_type -> ringlet.ecs.v1.PlanResponse
+	13, // 84: ringlet.ecs.v1.RunControl.Command:output_type -> ringlet.ecs.v1.CommandResponse
+	5,  // 85: ringlet.ecs.v1.RunControl.TakeControl:output_type -> ringlet.ecs.v1.Owner
+	5,  // 86: ringlet.ecs.v1.RunControl.ReleaseControl:output_type -> ringlet.ecs.v1.Owner
+	19, // 87: ringlet.ecs.v1.RunControl.Watch:output_type -> ringlet.ecs.v1.Event
+	22, // 88: ringlet.ecs.v1.RunControl.GetSnapshot:output_type -> ringlet.ecs.v1.Snapshot
+	22, // 89: ringlet.ecs.v1.RunControl.WatchSnapshots:output_type -> ringlet.ecs.v1.Snapshot
+	43, // 90: ringlet.ecs.v1.RunControl.ListRuns:output_type -> ringlet.ecs.v1.ListRunsResponse
+	44, // 91: ringlet.ecs.v1.RunControl.GetRun:output_type -> ringlet.ecs.v1.Run
+	49, // 92: ringlet.ecs.v1.RunControl.CheckConfiguration:output_type -> ringlet.ecs.v1.CheckConfigurationResponse
+	51, // 93: ringlet.ecs.v1.RunControl.ListAudit:output_type -> ringlet.ecs.v1.ListAuditResponse
+	66, // 94: ringlet.ecs.v1.RunControl.Tap:output_type -> ringlet.tap.v1.Samples
+	67, // 95: ringlet.ecs.v1.RunControl.Sample:output_type -> ringlet.sample.v1.Samples
+	81, // [81:96] is the sub-list for method output_type
+	66, // [66:81] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_ecs_v1_ecs_proto_init() }
@@ -5306,14 +5419,14 @@ func file_ringlet_ecs_v1_ecs_proto_init() {
 	if File_ringlet_ecs_v1_ecs_proto != nil {
 		return
 	}
-	file_ringlet_ecs_v1_ecs_proto_msgTypes[22].OneofWrappers = []any{}
+	file_ringlet_ecs_v1_ecs_proto_msgTypes[23].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_ecs_v1_ecs_proto_rawDesc), len(file_ringlet_ecs_v1_ecs_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   57,
+			NumMessages:   58,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -2445,7 +2445,9 @@ type RecordedResponse struct {
 	// The files of each builder unit.
 	Builders []*RecordedBuilder `protobuf:"bytes,6,rep,name=builders,proto3" json:"builders,omitempty"`
 	// A part of the set of recorded MEPs, as package recording encodes it.
-	Set           []byte `protobuf:"bytes,7,opt,name=set,proto3" json:"set,omitempty"`
+	Set []byte `protobuf:"bytes,7,opt,name=set,proto3" json:"set,omitempty"`
+	// Values of slow data; in the first message.
+	SlowValues    uint64 `protobuf:"varint,20,opt,name=slow_values,json=slowValues,proto3" json:"slow_values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2527,6 +2529,13 @@ func (x *RecordedResponse) GetSet() []byte {
 		return x.Set
 	}
 	return nil
+}
+
+func (x *RecordedResponse) GetSlowValues() uint64 {
+	if x != nil {
+		return x.SlowValues
+	}
+	return 0
 }
 
 // RecordedBuilder counts the recorded files of a builder unit.
@@ -2748,6 +2757,116 @@ func (*ConcludeResponse) Descriptor() ([]byte, []int) {
 	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{28}
 }
 
+// KeepSlowDataRequest has slow data for the run that the node is in.
+type KeepSlowDataRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the run.
+	Run uint32 `protobuf:"varint,1,opt,name=run,proto3" json:"run,omitempty"`
+	// Key of the run.
+	RunKey []byte `protobuf:"bytes,2,opt,name=run_key,json=runKey,proto3" json:"run_key,omitempty"`
+	// Whole lines, as they stand in the file (docs/format/slowdata.md).
+	Lines []byte `protobuf:"bytes,3,opt,name=lines,proto3" json:"lines,omitempty"`
+	// Term of the calling control.
+	Term          *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeepSlowDataRequest) Reset() {
+	*x = KeepSlowDataRequest{}
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeepSlowDataRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeepSlowDataRequest) ProtoMessage() {}
+
+func (x *KeepSlowDataRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeepSlowDataRequest.ProtoReflect.Descriptor instead.
+func (*KeepSlowDataRequest) Descriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *KeepSlowDataRequest) GetRun() uint32 {
+	if x != nil {
+		return x.Run
+	}
+	return 0
+}
+
+func (x *KeepSlowDataRequest) GetRunKey() []byte {
+	if x != nil {
+		return x.RunKey
+	}
+	return nil
+}
+
+func (x *KeepSlowDataRequest) GetLines() []byte {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
+func (x *KeepSlowDataRequest) GetTerm() *Term {
+	if x != nil {
+		return x.Term
+	}
+	return nil
+}
+
+// KeepSlowDataResponse is empty.
+type KeepSlowDataResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeepSlowDataResponse) Reset() {
+	*x = KeepSlowDataResponse{}
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeepSlowDataResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeepSlowDataResponse) ProtoMessage() {}
+
+func (x *KeepSlowDataResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeepSlowDataResponse.ProtoReflect.Descriptor instead.
+func (*KeepSlowDataResponse) Descriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{30}
+}
+
 // TapRequest asks for a sample of events.
 type TapRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2759,7 +2878,7 @@ type TapRequest struct {
 
 func (x *TapRequest) Reset() {
 	*x = TapRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[29]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2771,7 +2890,7 @@ func (x *TapRequest) String() string {
 func (*TapRequest) ProtoMessage() {}
 
 func (x *TapRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[29]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2784,7 +2903,7 @@ func (x *TapRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TapRequest.ProtoReflect.Descriptor instead.
 func (*TapRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{29}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *TapRequest) GetSelection() *v1.Selection {
@@ -2995,7 +3114,7 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x17\n" +
 	"\arun_key\x18\x03 \x01(\fR\x06runKey\x12%\n" +
 	"\x0edirectory_only\x18\x04 \x01(\bR\rdirectoryOnly\x12)\n" +
-	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"\xe2\x01\n" +
+	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"\x83\x02\n" +
 	"\x10RecordedResponse\x12\x1c\n" +
 	"\tdirectory\x18\x01 \x01(\tR\tdirectory\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x12\n" +
@@ -3003,7 +3122,9 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\trecovered\x18\x04 \x03(\tR\trecovered\x12\x1a\n" +
 	"\bproblems\x18\x05 \x03(\tR\bproblems\x12<\n" +
 	"\bbuilders\x18\x06 \x03(\v2 .ringlet.node.v1.RecordedBuilderR\bbuilders\x12\x10\n" +
-	"\x03set\x18\a \x01(\fR\x03set\"\xaf\x01\n" +
+	"\x03set\x18\a \x01(\fR\x03set\x12\x1f\n" +
+	"\vslow_values\x18\x14 \x01(\x04R\n" +
+	"slowValues\"\xaf\x01\n" +
 	"\x0fRecordedBuilder\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x14\n" +
@@ -3018,7 +3139,13 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\arun_key\x18\x03 \x01(\fR\x06runKey\x12\x18\n" +
 	"\averdict\x18\x04 \x01(\fR\averdict\x12)\n" +
 	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"\x12\n" +
-	"\x10ConcludeResponse\"E\n" +
+	"\x10ConcludeResponse\"\x81\x01\n" +
+	"\x13KeepSlowDataRequest\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\rR\x03run\x12\x17\n" +
+	"\arun_key\x18\x02 \x01(\fR\x06runKey\x12\x14\n" +
+	"\x05lines\x18\x03 \x01(\fR\x05lines\x12)\n" +
+	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"\x16\n" +
+	"\x14KeepSlowDataResponse\"E\n" +
 	"\n" +
 	"TapRequest\x127\n" +
 	"\tselection\x18\x01 \x01(\v2\x19.ringlet.tap.v1.SelectionR\tselection*\xd3\x01\n" +
@@ -3043,7 +3170,7 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\x16FRONTEND_COMMAND_BEGIN\x10\x02\x12\x1a\n" +
 	"\x16FRONTEND_COMMAND_PAUSE\x10\x03\x12\x1b\n" +
 	"\x17FRONTEND_COMMAND_RESUME\x10\x04\x12\x18\n" +
-	"\x14FRONTEND_COMMAND_END\x10\x052\x83\x06\n" +
+	"\x14FRONTEND_COMMAND_END\x10\x052\xe0\x06\n" +
 	"\x04Node\x12L\n" +
 	"\aCommand\x12\x1f.ringlet.node.v1.CommandRequest\x1a .ringlet.node.v1.CommandResponse\x12A\n" +
 	"\x05Watch\x12\x1d.ringlet.node.v1.WatchRequest\x1a\x17.ringlet.node.v1.Report0\x01\x12A\n" +
@@ -3051,7 +3178,8 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\aProfile\x12\x1f.ringlet.node.v1.ProfileRequest\x1a .ringlet.node.v1.ProfileResponse0\x01\x12X\n" +
 	"\vCheckOutput\x12#.ringlet.node.v1.CheckOutputRequest\x1a$.ringlet.node.v1.CheckOutputResponse\x12Q\n" +
 	"\bRecorded\x12 .ringlet.node.v1.RecordedRequest\x1a!.ringlet.node.v1.RecordedResponse0\x01\x12O\n" +
-	"\bConclude\x12 .ringlet.node.v1.ConcludeRequest\x1a!.ringlet.node.v1.ConcludeResponse\x12U\n" +
+	"\bConclude\x12 .ringlet.node.v1.ConcludeRequest\x1a!.ringlet.node.v1.ConcludeResponse\x12[\n" +
+	"\fKeepSlowData\x12$.ringlet.node.v1.KeepSlowDataRequest\x1a%.ringlet.node.v1.KeepSlowDataResponse\x12U\n" +
 	"\n" +
 	"Substitute\x12\".ringlet.node.v1.SubstituteRequest\x1a#.ringlet.node.v1.SubstituteResponse\x12=\n" +
 	"\x03Tap\x12\x1b.ringlet.node.v1.TapRequest\x1a\x17.ringlet.tap.v1.Samples0\x01\x12C\n" +
@@ -3070,49 +3198,51 @@ func file_ringlet_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_ringlet_node_v1_node_proto_goTypes = []any{
-	(Command)(0),                // 0: ringlet.node.v1.Command
-	(SourceGroup)(0),            // 1: ringlet.node.v1.SourceGroup
-	(FrontendCommand)(0),        // 2: ringlet.node.v1.FrontendCommand
-	(*Member)(nil),              // 3: ringlet.node.v1.Member
-	(*SubstituteRequest)(nil),   // 4: ringlet.node.v1.SubstituteRequest
-	(*SubstituteResponse)(nil),  // 5: ringlet.node.v1.SubstituteResponse
-	(*View)(nil),                // 6: ringlet.node.v1.View
-	(*CommandRequest)(nil),      // 7: ringlet.node.v1.CommandRequest
-	(*Term)(nil),                // 8: ringlet.node.v1.Term
-	(*CommandResponse)(nil),     // 9: ringlet.node.v1.CommandResponse
-	(*Status)(nil),              // 10: ringlet.node.v1.Status
-	(*Cause)(nil),               // 11: ringlet.node.v1.Cause
-	(*WatchRequest)(nil),        // 12: ringlet.node.v1.WatchRequest
-	(*ReportRequest)(nil),       // 13: ringlet.node.v1.ReportRequest
-	(*SourceCommand)(nil),       // 14: ringlet.node.v1.SourceCommand
-	(*SourceLife)(nil),          // 15: ringlet.node.v1.SourceLife
-	(*Successor)(nil),           // 16: ringlet.node.v1.Successor
-	(*Report)(nil),              // 17: ringlet.node.v1.Report
-	(*Reason)(nil),              // 18: ringlet.node.v1.Reason
-	(*Missing)(nil),             // 19: ringlet.node.v1.Missing
-	(*Link)(nil),                // 20: ringlet.node.v1.Link
-	(*Machine)(nil),             // 21: ringlet.node.v1.Machine
-	(*Step)(nil),                // 22: ringlet.node.v1.Step
-	(*ProfileRequest)(nil),      // 23: ringlet.node.v1.ProfileRequest
-	(*ProfileResponse)(nil),     // 24: ringlet.node.v1.ProfileResponse
-	(*CheckOutputRequest)(nil),  // 25: ringlet.node.v1.CheckOutputRequest
-	(*CheckOutputResponse)(nil), // 26: ringlet.node.v1.CheckOutputResponse
-	(*RecordedRequest)(nil),     // 27: ringlet.node.v1.RecordedRequest
-	(*RecordedResponse)(nil),    // 28: ringlet.node.v1.RecordedResponse
-	(*RecordedBuilder)(nil),     // 29: ringlet.node.v1.RecordedBuilder
-	(*ConcludeRequest)(nil),     // 30: ringlet.node.v1.ConcludeRequest
-	(*ConcludeResponse)(nil),    // 31: ringlet.node.v1.ConcludeResponse
-	(*TapRequest)(nil),          // 32: ringlet.node.v1.TapRequest
-	nil,                         // 33: ringlet.node.v1.Report.CountersEntry
-	nil,                         // 34: ringlet.node.v1.Report.HistogramsEntry
-	nil,                         // 35: ringlet.node.v1.Report.FrontendsEntry
-	nil,                         // 36: ringlet.node.v1.Report.SourceNamesEntry
-	(*v1.Selection)(nil),        // 37: ringlet.tap.v1.Selection
-	(*v11.Question)(nil),        // 38: ringlet.sample.v1.Question
-	(*v1.Samples)(nil),          // 39: ringlet.tap.v1.Samples
-	(*v11.Samples)(nil),         // 40: ringlet.sample.v1.Samples
+	(Command)(0),                 // 0: ringlet.node.v1.Command
+	(SourceGroup)(0),             // 1: ringlet.node.v1.SourceGroup
+	(FrontendCommand)(0),         // 2: ringlet.node.v1.FrontendCommand
+	(*Member)(nil),               // 3: ringlet.node.v1.Member
+	(*SubstituteRequest)(nil),    // 4: ringlet.node.v1.SubstituteRequest
+	(*SubstituteResponse)(nil),   // 5: ringlet.node.v1.SubstituteResponse
+	(*View)(nil),                 // 6: ringlet.node.v1.View
+	(*CommandRequest)(nil),       // 7: ringlet.node.v1.CommandRequest
+	(*Term)(nil),                 // 8: ringlet.node.v1.Term
+	(*CommandResponse)(nil),      // 9: ringlet.node.v1.CommandResponse
+	(*Status)(nil),               // 10: ringlet.node.v1.Status
+	(*Cause)(nil),                // 11: ringlet.node.v1.Cause
+	(*WatchRequest)(nil),         // 12: ringlet.node.v1.WatchRequest
+	(*ReportRequest)(nil),        // 13: ringlet.node.v1.ReportRequest
+	(*SourceCommand)(nil),        // 14: ringlet.node.v1.SourceCommand
+	(*SourceLife)(nil),           // 15: ringlet.node.v1.SourceLife
+	(*Successor)(nil),            // 16: ringlet.node.v1.Successor
+	(*Report)(nil),               // 17: ringlet.node.v1.Report
+	(*Reason)(nil),               // 18: ringlet.node.v1.Reason
+	(*Missing)(nil),              // 19: ringlet.node.v1.Missing
+	(*Link)(nil),                 // 20: ringlet.node.v1.Link
+	(*Machine)(nil),              // 21: ringlet.node.v1.Machine
+	(*Step)(nil),                 // 22: ringlet.node.v1.Step
+	(*ProfileRequest)(nil),       // 23: ringlet.node.v1.ProfileRequest
+	(*ProfileResponse)(nil),      // 24: ringlet.node.v1.ProfileResponse
+	(*CheckOutputRequest)(nil),   // 25: ringlet.node.v1.CheckOutputRequest
+	(*CheckOutputResponse)(nil),  // 26: ringlet.node.v1.CheckOutputResponse
+	(*RecordedRequest)(nil),      // 27: ringlet.node.v1.RecordedRequest
+	(*RecordedResponse)(nil),     // 28: ringlet.node.v1.RecordedResponse
+	(*RecordedBuilder)(nil),      // 29: ringlet.node.v1.RecordedBuilder
+	(*ConcludeRequest)(nil),      // 30: ringlet.node.v1.ConcludeRequest
+	(*ConcludeResponse)(nil),     // 31: ringlet.node.v1.ConcludeResponse
+	(*KeepSlowDataRequest)(nil),  // 32: ringlet.node.v1.KeepSlowDataRequest
+	(*KeepSlowDataResponse)(nil), // 33: ringlet.node.v1.KeepSlowDataResponse
+	(*TapRequest)(nil),           // 34: ringlet.node.v1.TapRequest
+	nil,                          // 35: ringlet.node.v1.Report.CountersEntry
+	nil,                          // 36: ringlet.node.v1.Report.HistogramsEntry
+	nil,                          // 37: ringlet.node.v1.Report.FrontendsEntry
+	nil,                          // 38: ringlet.node.v1.Report.SourceNamesEntry
+	(*v1.Selection)(nil),         // 39: ringlet.tap.v1.Selection
+	(*v11.Question)(nil),         // 40: ringlet.sample.v1.Question
+	(*v1.Samples)(nil),           // 41: ringlet.tap.v1.Samples
+	(*v11.Samples)(nil),          // 42: ringlet.sample.v1.Samples
 }
 var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	8,  // 0: ringlet.node.v1.SubstituteRequest.term:type_name -> ringlet.node.v1.Term
@@ -3130,8 +3260,8 @@ var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	1,  // 12: ringlet.node.v1.SourceCommand.group:type_name -> ringlet.node.v1.SourceGroup
 	2,  // 13: ringlet.node.v1.SourceLife.wanted:type_name -> ringlet.node.v1.FrontendCommand
 	10, // 14: ringlet.node.v1.Report.status:type_name -> ringlet.node.v1.Status
-	33, // 15: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
-	34, // 16: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
+	35, // 15: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
+	36, // 16: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
 	22, // 17: ringlet.node.v1.Report.timeline:type_name -> ringlet.node.v1.Step
 	20, // 18: ringlet.node.v1.Report.links:type_name -> ringlet.node.v1.Link
 	21, // 19: ringlet.node.v1.Report.machine:type_name -> ringlet.node.v1.Machine
@@ -3141,40 +3271,43 @@ var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	11, // 23: ringlet.node.v1.Report.bad_peers:type_name -> ringlet.node.v1.Cause
 	8,  // 24: ringlet.node.v1.Report.term:type_name -> ringlet.node.v1.Term
 	18, // 25: ringlet.node.v1.Report.reasons:type_name -> ringlet.node.v1.Reason
-	35, // 26: ringlet.node.v1.Report.frontends:type_name -> ringlet.node.v1.Report.FrontendsEntry
-	36, // 27: ringlet.node.v1.Report.source_names:type_name -> ringlet.node.v1.Report.SourceNamesEntry
+	37, // 26: ringlet.node.v1.Report.frontends:type_name -> ringlet.node.v1.Report.FrontendsEntry
+	38, // 27: ringlet.node.v1.Report.source_names:type_name -> ringlet.node.v1.Report.SourceNamesEntry
 	15, // 28: ringlet.node.v1.Report.source_lives:type_name -> ringlet.node.v1.SourceLife
 	3,  // 29: ringlet.node.v1.CheckOutputRequest.seat:type_name -> ringlet.node.v1.Member
 	8,  // 30: ringlet.node.v1.CheckOutputRequest.term:type_name -> ringlet.node.v1.Term
 	8,  // 31: ringlet.node.v1.RecordedRequest.term:type_name -> ringlet.node.v1.Term
 	29, // 32: ringlet.node.v1.RecordedResponse.builders:type_name -> ringlet.node.v1.RecordedBuilder
 	8,  // 33: ringlet.node.v1.ConcludeRequest.term:type_name -> ringlet.node.v1.Term
-	37, // 34: ringlet.node.v1.TapRequest.selection:type_name -> ringlet.tap.v1.Selection
-	7,  // 35: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
-	12, // 36: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
-	13, // 37: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
-	23, // 38: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
-	25, // 39: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
-	27, // 40: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
-	30, // 41: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
-	4,  // 42: ringlet.node.v1.Node.Substitute:input_type -> ringlet.node.v1.SubstituteRequest
-	32, // 43: ringlet.node.v1.Node.Tap:input_type -> ringlet.node.v1.TapRequest
-	38, // 44: ringlet.node.v1.Node.Sample:input_type -> ringlet.sample.v1.Question
-	9,  // 45: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
-	17, // 46: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
-	17, // 47: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
-	24, // 48: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
-	26, // 49: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
-	28, // 50: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
-	31, // 51: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
-	5,  // 52: ringlet.node.v1.Node.Substitute:output_type -> ringlet.node.v1.SubstituteResponse
-	39, // 53: ringlet.node.v1.Node.Tap:output_type -> ringlet.tap.v1.Samples
-	40, // 54: ringlet.node.v1.Node.Sample:output_type -> ringlet.sample.v1.Samples
-	45, // [45:55] is the sub-list for method output_type
-	35, // [35:45] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	8,  // 34: ringlet.node.v1.KeepSlowDataRequest.term:type_name -> ringlet.node.v1.Term
+	39, // 35: ringlet.node.v1.TapRequest.selection:type_name -> ringlet.tap.v1.Selection
+	7,  // 36: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
+	12, // 37: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
+	13, // 38: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
+	23, // 39: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
+	25, // 40: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
+	27, // 41: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
+	30, // 42: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
+	32, // 43: ringlet.node.v1.Node.KeepSlowData:input_type -> ringlet.node.v1.KeepSlowDataRequest
+	4,  // 44: ringlet.node.v1.Node.Substitute:input_type -> ringlet.node.v1.SubstituteRequest
+	34, // 45: ringlet.node.v1.Node.Tap:input_type -> ringlet.node.v1.TapRequest
+	40, // 46: ringlet.node.v1.Node.Sample:input_type -> ringlet.sample.v1.Question
+	9,  // 47: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
+	17, // 48: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
+	17, // 49: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
+	24, // 50: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
+	26, // 51: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
+	28, // 52: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
+	31, // 53: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
+	33, // 54: ringlet.node.v1.Node.KeepSlowData:output_type -> ringlet.node.v1.KeepSlowDataResponse
+	5,  // 55: ringlet.node.v1.Node.Substitute:output_type -> ringlet.node.v1.SubstituteResponse
+	41, // 56: ringlet.node.v1.Node.Tap:output_type -> ringlet.tap.v1.Samples
+	42, // 57: ringlet.node.v1.Node.Sample:output_type -> ringlet.sample.v1.Samples
+	47, // [47:58] is the sub-list for method output_type
+	36, // [36:47] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_node_v1_node_proto_init() }
@@ -3188,7 +3321,7 @@ func file_ringlet_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_node_v1_node_proto_rawDesc), len(file_ringlet_node_v1_node_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   34,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,16 +23,17 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Node_Command_FullMethodName     = "/ringlet.node.v1.Node/Command"
-	Node_Watch_FullMethodName       = "/ringlet.node.v1.Node/Watch"
-	Node_Report_FullMethodName      = "/ringlet.node.v1.Node/Report"
-	Node_Profile_FullMethodName     = "/ringlet.node.v1.Node/Profile"
-	Node_CheckOutput_FullMethodName = "/ringlet.node.v1.Node/CheckOutput"
-	Node_Recorded_FullMethodName    = "/ringlet.node.v1.Node/Recorded"
-	Node_Conclude_FullMethodName    = "/ringlet.node.v1.Node/Conclude"
-	Node_Substitute_FullMethodName  = "/ringlet.node.v1.Node/Substitute"
-	Node_Tap_FullMethodName         = "/ringlet.node.v1.Node/Tap"
-	Node_Sample_FullMethodName      = "/ringlet.node.v1.Node/Sample"
+	Node_Command_FullMethodName      = "/ringlet.node.v1.Node/Command"
+	Node_Watch_FullMethodName        = "/ringlet.node.v1.Node/Watch"
+	Node_Report_FullMethodName       = "/ringlet.node.v1.Node/Report"
+	Node_Profile_FullMethodName      = "/ringlet.node.v1.Node/Profile"
+	Node_CheckOutput_FullMethodName  = "/ringlet.node.v1.Node/CheckOutput"
+	Node_Recorded_FullMethodName     = "/ringlet.node.v1.Node/Recorded"
+	Node_Conclude_FullMethodName     = "/ringlet.node.v1.Node/Conclude"
+	Node_KeepSlowData_FullMethodName = "/ringlet.node.v1.Node/KeepSlowData"
+	Node_Substitute_FullMethodName   = "/ringlet.node.v1.Node/Substitute"
+	Node_Tap_FullMethodName          = "/ringlet.node.v1.Node/Tap"
+	Node_Sample_FullMethodName       = "/ringlet.node.v1.Node/Sample"
 )
 
 // NodeClient is the client API for Node service.
@@ -57,6 +58,9 @@ type NodeClient interface {
 	Recorded(ctx context.Context, in *RecordedRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RecordedResponse], error)
 	// Conclude writes the verdict of a run into the manifest of its directory on this host.
 	Conclude(ctx context.Context, in *ConcludeRequest, opts ...grpc.CallOption) (*ConcludeResponse, error)
+	// KeepSlowData appends lines of slow data to the file of a run on this host, and answers when they are on the disk. Only the
+	// control may call it.
+	KeepSlowData(ctx context.Context, in *KeepSlowDataRequest, opts ...grpc.CallOption) (*KeepSlowDataResponse, error)
 	// Substitute has the node accept another node in the place of a member of its view that is lost.
 	Substitute(ctx context.Context, in *SubstituteRequest, opts ...grpc.CallOption) (*SubstituteResponse, error)
 	// Tap streams a sample of the events that the node builds, run after run, until the caller ends the stream.
@@ -170,6 +174,16 @@ func (c *nodeClient) Conclude(ctx context.Context, in *ConcludeRequest, opts ...
 	return out, nil
 }
 
+func (c *nodeClient) KeepSlowData(ctx context.Context, in *KeepSlowDataRequest, opts ...grpc.CallOption) (*KeepSlowDataResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(KeepSlowDataResponse)
+	err := c.cc.Invoke(ctx, Node_KeepSlowData_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *nodeClient) Substitute(ctx context.Context, in *SubstituteRequest, opts ...grpc.CallOption) (*SubstituteResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SubstituteResponse)
@@ -240,6 +254,9 @@ type NodeServer interface {
 	Recorded(*RecordedRequest, grpc.ServerStreamingServer[RecordedResponse]) error
 	// Conclude writes the verdict of a run into the manifest of its directory on this host.
 	Conclude(context.Context, *ConcludeRequest) (*ConcludeResponse, error)
+	// KeepSlowData appends lines of slow data to the file of a run on this host, and answers when they are on the disk. Only the
+	// control may call it.
+	KeepSlowData(context.Context, *KeepSlowDataRequest) (*KeepSlowDataResponse, error)
 	// Substitute has the node accept another node in the place of a member of its view that is lost.
 	Substitute(context.Context, *SubstituteRequest) (*SubstituteResponse, error)
 	// Tap streams a sample of the events that the node builds, run after run, until the caller ends the stream.
@@ -276,6 +293,9 @@ func (UnimplementedNodeServer) Recorded(*RecordedRequest, grpc.ServerStreamingSe
 }
 func (UnimplementedNodeServer) Conclude(context.Context, *ConcludeRequest) (*ConcludeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Conclude not implemented")
+}
+func (UnimplementedNodeServer) KeepSlowData(context.Context, *KeepSlowDataRequest) (*KeepSlowDataResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method KeepSlowData not implemented")
 }
 func (UnimplementedNodeServer) Substitute(context.Context, *SubstituteRequest) (*SubstituteResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Substitute not implemented")
@@ -412,6 +432,24 @@ func _Node_Conclude_Handler(srv interface{}, ctx context.Context, dec func(inter
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Node_KeepSlowData_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(KeepSlowDataRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).KeepSlowData(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_KeepSlowData_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).KeepSlowData(ctx, req.(*KeepSlowDataRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Node_Substitute_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SubstituteRequest)
 	if err := dec(in); err != nil {
@@ -474,6 +512,10 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Conclude",
 			Handler:    _Node_Conclude_Handler,
+		},
+		{
+			MethodName: "KeepSlowData",
+			Handler:    _Node_KeepSlowData_Handler,
 		},
 		{
 			MethodName: "Substitute",
