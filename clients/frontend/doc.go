@@ -4,6 +4,8 @@
 //
 // It stands for the Writer of LHCb-EB §III.B, which hands out a place in memory and takes an acknowledgement.
 //
+// SlowSender sends slow data: temperatures and the like.
+//
 // What the caller must do with a ring, in order: OpenRing; for each event Reserve a place, fill it and Commit it, or
 // Put; End after the last event of the run; Close. One front-end uses a ring at a time, and one goroutine a Ring. After
 // ErrClosed or ErrGone: Close, and open the ring of the next run. With a stream: Dial; Send for each event, with
