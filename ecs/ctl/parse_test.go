@@ -154,7 +154,8 @@ func TestQuotedWordsAreSplitAsTheyWere(t *testing.T) {
 }
 
 func TestComplete(t *testing.T) {
-	const every = "load configure start stop exclude status sources registers plan wait watch logs runs show-run " +
+	const every = "load configure start stop exclude status sources values steady registers plan wait watch " +
+		"logs runs show-run " +
 		"take-control release-control check scan sample audit help"
 	for line, want := range map[string]string{
 		"sta":               "start status",
@@ -188,7 +189,7 @@ func TestCompletedLines(t *testing.T) {
 		choices int
 	}{
 		"conf":        {"configure ", 0},
-		"st":          {"st", 3},
+		"st":          {"st", 4},
 		"exclude n":   {"exclude n", 3},
 		"start rem":   {"start remark=", 0},
 		"load packi":  {"load packing=", 0},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -21,8 +22,11 @@ var errTestbed = errors.New(
 // scan runs a list of configurations: a sweep whose runs are runs of the partition. It begins and ends with an unloaded
 // partition.
 func (s *Session) scan(ctx context.Context, st *step) error {
-	file := st.Args["file"]
-	list, err := sweep.Load(file, func(args []string) (sweep.BedSummary, error) {
+	steps, err := scanSteps(st)
+	if err != nil {
+		return err
+	}
+	list, err := sweep.Load(st.Args["file"], func(args []string) (sweep.BedSummary, error) {
 		if args[0] != "run" {
 			return sweep.BedSummary{}, errTestbed
 		}
@@ -42,10 +46,28 @@ func (s *Session) scan(ctx context.Context, st *step) error {
 	if dir == "" {
 		dir = "scan-" + strings.ReplaceAll(list.Name, " ", "-")
 	}
-	of := scanRunner{s: s, scanName: list.Name}
+	for i := range steps {
+		if err := s.bringAbout(ctx, &steps[i]); err != nil {
+			return err
+		}
+		if err := s.scanOnce(ctx, st, list, &steps[i], filepath.Join(dir, steps[i].String())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scanOnce makes the runs of a list, at one step, and writes their results to a directory.
+func (s *Session) scanOnce(ctx context.Context, st *step, list *sweep.Sweep, at *scanStep, dir string) error {
+	file := st.Args["file"]
+	of := scanRunner{s: s, scanName: list.Name, step: at}
+	resume := st.Args["resume"] == "true"
+	if _, missing := os.Stat(dir); missing != nil && at.name != "" {
+		resume = false // a step that an interrupted scan has not come to
+	}
 	sum, err := sweep.Run(ctx, list, sweep.Config{
 		Dir:      dir,
-		Resume:   st.Args["resume"] == "true",
+		Resume:   resume,
 		Rounds:   int(st.number("rounds")),
 		Version:  s.cfg.Version,
 		Spawn:    of.run,
@@ -67,8 +89,9 @@ func (s *Session) scan(ctx context.Context, st *step) error {
 		return &Error{
 			Command:  doScan,
 			ExitCode: exitFault,
-			Why:      fmt.Sprintf("interrupted; scan %s out=%s resume=true continues it", quote(file), quote(dir)),
-			Err:      context.Canceled,
+			Why: fmt.Sprintf("interrupted; scan %s out=%s resume=true continues it", quote(file),
+				quote(strings.TrimSuffix(dir, "/"+at.String()))),
+			Err: context.Canceled,
 		}
 	case sum.FailedRuns > 0:
 		return &Error{Command: doScan, ExitCode: exitRunNotGood,
@@ -128,6 +151,7 @@ func (s *Session) checkAllConfigurations(ctx context.Context, list *sweep.Sweep)
 type scanRunner struct {
 	s        *Session
 	scanName string
+	step     *scanStep
 }
 
 const (
@@ -207,6 +231,9 @@ func (sc *scanRunner) remark(t sweep.Turn) string {
 	}
 	for _, v := range t.Cell.Varied {
 		words = append(words, v.Key+"="+v.Text)
+	}
+	if text := sc.step.String(); text != "" {
+		words = append(words, text)
 	}
 	return fmt.Sprintf("%s, round %d", strings.Join(words, " "), t.Round)
 }

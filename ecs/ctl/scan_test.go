@@ -73,6 +73,46 @@ func TestScan(t *testing.T) {
 		out2}); ExitCode(err) != ExitUsage || !strings.Contains(err.Error(), "is there already") {
 		t.Error(err)
 	}
+	h.scanInSteps(file, dir)
+}
+
+// scanInSteps has a scan step a value: before its runs at each step the command has set it.
+func (h *fixture) scanInSteps(file, dir string) {
+	h.t.Helper()
+	var out bytes.Buffer
+	set := filepath.Join(dir, "set")
+	for words, want := range map[string]string{
+		"step=hv:1,x":  "is not NAME:VALUE",
+		"step=hv:1,2":  "needs by=COMMAND",
+		"step=:1 by=x": "is not NAME:VALUE",
+	} {
+		err := h.session("alice", &out).RunBatch(h.t.Context(), append([]string{"scan", file}, strings.Fields(words)...))
+		if ExitCode(err) != ExitUsage || !strings.Contains(err.Error(), want) {
+			h.t.Errorf("%s: %v", words, err)
+		}
+	}
+	err := h.session("alice", &out).RunBatch(h.t.Context(), []string{"scan", file, "out=" + dir + "/steps", "rounds=1",
+		"step=hv:1,2", "by=echo $1 >> " + set})
+	if err != nil {
+		h.t.Fatalf("%v\n%s", err, &out)
+	}
+	if text, err := os.ReadFile(set); err != nil || string(text) != "1\n2\n" {
+		h.t.Errorf("the command has set %q, %v", text, err)
+	}
+	for _, step := range []string{"hv=1", "hv=2"} {
+		if _, err := os.Stat(filepath.Join(dir, "steps", step, "results.csv")); err != nil {
+			h.t.Error(err)
+		}
+	}
+	list, err := h.session("alice", &out).client.ListRuns(h.t.Context(), &ecsv1.ListRunsRequest{Limit: 1})
+	if err != nil || !strings.Contains(list.GetRuns()[0].GetRemark(), "hv=2") {
+		h.t.Errorf("%v, %v", list, err)
+	}
+	err = h.session("alice", &out).RunBatch(h.t.Context(), []string{"scan", file, "out=" + dir + "/not", "step=hv:1",
+		"by=exit 3"})
+	if ExitCode(err) != exitFault || !strings.Contains(err.Error(), `the command "exit 3" failed`) {
+		h.t.Error(err)
+	}
 }
 
 func TestAScanEndsNoRunOfOthers(t *testing.T) {

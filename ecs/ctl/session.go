@@ -215,6 +215,8 @@ func (s *Session) performStep(ctx context.Context, vocab Vocabulary, st *step) e
 		return s.watchFigures(ctx, st)
 	case doLogs:
 		return s.watchEvents(ctx, st, &ecsv1.WatchRequest{After: 1, Logs: true})
+	case doSteady:
+		return s.steady(ctx, st)
 	case doScan:
 		return s.scan(ctx, st)
 	case doSample:
@@ -258,6 +260,9 @@ func (s *Session) request(ctx context.Context, st *step) (msg proto.Message, wri
 	case doSources:
 		r, err := s.client.GetSnapshot(ctx, &ecsv1.GetSnapshotRequest{})
 		return r, func(w io.Writer) error { return writeSources(w, r) }, err
+	case doValues:
+		r, err := s.client.GetSnapshot(ctx, &ecsv1.GetSnapshotRequest{})
+		return r, func(w io.Writer) error { return writeValues(w, r) }, err
 	case doRegisters:
 		r, err := s.client.GetSnapshot(ctx, &ecsv1.GetSnapshotRequest{History: shownSamples})
 		return r, func(w io.Writer) error { return writeRegisters(w, r) }, err

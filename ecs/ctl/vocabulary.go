@@ -32,6 +32,8 @@ const momentEnd = "end"
 const (
 	doStatus         = "status"
 	doSources        = "sources"
+	doValues         = "values"
+	doSteady         = "steady"
 	doRegisters      = "registers"
 	doPlan           = "plan"
 	doRuns           = "runs"
@@ -67,6 +69,14 @@ func withDefault(a *ecsv1.Argument, value string) *ecsv1.Argument {
 var localCommands = []*ecsv1.CommandDescription{
 	{Name: doStatus, Help: "Show the state of everything, who has control, and what may be done now."},
 	{Name: doSources, Help: "Show what each live source gives, and what is missing of it."},
+	{Name: doValues, Help: "Show the last value of each name of slow data, those that came last first."},
+	{Name: doSteady, Help: "Wait until the values of a name of slow data are steady.", Arguments: []*ecsv1.Argument{
+		markRequired(newArgument("name", typeText, "The name.")),
+		newArgument("value", typeText, "Near which number; without it, near each other."),
+		markRequired(newArgument("within", typeText, "How near. Name it: within=0.5.")),
+		withDefault(newArgument("for", typeDuration, "How long all values that come must be so near."), "5s"),
+		withDefault(newArgument("most", typeDuration, "How long to wait, at most. Name it: most=2m."), "1m"),
+	}},
 	{Name: doRegisters, Help: "Show the scheduler's registers: queues with their high-water marks, free slots, counters.",
 		Arguments: []*ecsv1.Argument{
 			newArgument("clear", typeBool, "Then begin the high-water marks anew; for operators."),
@@ -108,6 +118,11 @@ var localCommands = []*ecsv1.CommandDescription{
 			newArgument("out", typeFile, "Directory of the results; without one, scan-NAME. Name it: out=DIR."),
 			newArgument("rounds", typeUint, "How often each is run; without it, as the file says."),
 			newArgument("resume", typeBool, "Continue what is in the directory."),
+			newArgument("step", typeText, "Make all runs at each value of slow data: step=hv.tof:1400,1450,1500."),
+			newArgument("by", typeText, "Command of the shell that sets a value, which it gets as $1."),
+			newArgument("within", typeText, "Then wait until the value is steady: how near. Name it: within=2."),
+			withDefault(newArgument("for", typeDuration, "How long all values that come must be so near. Name it."), "5s"),
+			withDefault(newArgument("most", typeDuration, "How long the command, and then the wait, may take. Name it."), "1m"),
 		}},
 	{Name: doSample, Help: "Read counters of a node many times a second in a run: traffic and stalls, of links and " +
 		"segments.", Arguments: []*ecsv1.Argument{
@@ -368,22 +383,27 @@ func (b Vocabulary) isValidValue(a *ecsv1.Argument, value string) bool {
 	return true
 }
 
-// duration is an argument of type duration; 0 if it is not given.
+// duration is an argument of type duration, or its default; 0 if it has none.
 func (s *step) duration(name string) time.Duration {
-	d, _ := time.ParseDuration(s.Args[name]) // parse has checked it
+	d, _ := time.ParseDuration(s.argument(name)) // parse has checked it
 	return d
+}
+
+// argument is an argument, or its default.
+func (s *step) argument(name string) string {
+	if text := s.Args[name]; text != "" {
+		return text
+	}
+	for _, a := range s.Command.GetArguments() {
+		if a.GetName() == name {
+			return a.GetDefaultValue()
+		}
+	}
+	return ""
 }
 
 // number is an argument of type uint, or its default.
 func (s *step) number(name string) uint32 {
-	text := s.Args[name]
-	if text == "" {
-		for _, a := range s.Command.GetArguments() {
-			if a.GetName() == name {
-				text = a.GetDefaultValue()
-			}
-		}
-	}
-	n, _ := strconv.ParseUint(text, 10, 32) // parse has checked it; empty is 0
+	n, _ := strconv.ParseUint(s.argument(name), 10, 32) // parse has checked it; empty is 0
 	return uint32(n)
 }

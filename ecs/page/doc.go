@@ -16,6 +16,7 @@
 //	api.js        requests, streams, and whether the control answers
 //	charts.js     curves, heat table, timeline of phases (drawn by internal/uplot), histogram
 //	heat.js       the heat map of sources by time
+//	values.js     the table of slow data
 //	commands.js   buttons and forms by DescribeFSM, with the plan before a destructive command
 //	view_*.js     a screen each
 //	main.js       the choice of screen, keys, colours

@@ -4,6 +4,7 @@ import { condition, lacking, measures } from "./quality.js";
 import { drawHeat, heatAt } from "./heat.js";
 import { attr, cell, chip, h, keyed, setChip, table, text } from "./dom.js";
 import { alarms } from "./view_overview.js";
+import { slowData } from "./values.js";
 import { store } from "./api.js";
 
 const columns = [
@@ -50,13 +51,14 @@ function map() {
 }
 
 export function sources(root) {
-  const t = table(columns, "Sources"), wrong = alarms((a) => a.rule.startsWith("source-") || a.rule === "slow-source"), heat = map(), sum = h("p", { class: "note" });
+  const t = table(columns, "Sources"), wrong = alarms((a) => a.rule.startsWith("source-") || a.rule === "slow-source"), heat = map(), slow = slowData(), sum = h("p", { class: "note" });
   const empty = h("p", { class: "empty-state" }, "No live sources. This screen is for data that come from front-ends (", h("code", {}, "--input tcp:…,shm:…"), "): generated and replayed data have their rates under Nodes.");
   t.wide.classList.add("cards", "sources");
-  root.append(h("div", { class: "title" }, h("h1", { tabindex: "-1" }, "Sources"), sum), wrong.root, t.wide, heat.root, empty);
+  root.append(h("div", { class: "title" }, h("h1", { tabindex: "-1" }, "Sources"), sum), wrong.root, t.wide, heat.root, empty, slow.root);
   const draw = () => {
     const s = store.snapshot || {}, all = s.sources || [];
     wrong.update();
+    slow.update(s);
     empty.hidden = all.length > 0;
     t.wide.hidden = heat.root.hidden = !all.length;
     const missing = all.reduce((n, x) => n + num(x.missing), 0);
