@@ -75,6 +75,9 @@ func (p *progress) done(path string, r conversion.Result) {
 	}
 	fmt.Fprintf(p.to, "%s: %d rows, %d bytes of data; %d missing fragments; %d damaged places; %.1f MB read in %.1f s\n",
 		path, r.Rows, r.Bytes, r.Missing, r.Bad, float64(r.Read-r.Resumed)/1e6, time.Since(p.began).Seconds())
+	if r.SlowValues > 0 || r.SlowBroken > 0 {
+		fmt.Fprintf(p.to, "%d values of slow data; %d lines of them are not whole\n", r.SlowValues, r.SlowBroken)
+	}
 	p.dropped(r.Dropped, r.Rows)
 }
 

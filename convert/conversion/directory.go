@@ -104,7 +104,7 @@ func (j *job) end() error {
 			return err
 		}
 	}
-	if err := j.closeAll(); err != nil {
+	if err := errors.Join(j.closeAll(), j.writeSlow()); err != nil {
 		return err
 	}
 	j.state.Done = true

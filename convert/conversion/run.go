@@ -47,6 +47,9 @@ type Result struct {
 	// Dropped counts, by source, fragments that were left out, since an earlier input has them (Once).
 	Dropped map[uint16]uint64 `json:"dropped,omitempty"`
 
+	SlowValues uint64 `json:"slow_values,omitempty"` // of slow data, in a table of their own, each once
+	SlowBroken uint64 `json:"slow_broken,omitempty"` // lines of slow data that are no values
+
 	Resumed int64 `json:"-"` // bytes of input that a killed conversion had done
 }
 
@@ -169,6 +172,9 @@ func (j *job) file(ctx context.Context, in *input.Inputs) (Result, error) {
 		err = t.out.Close()
 	case t.out != nil:
 		t.out.Abandon()
+	}
+	if err == nil {
+		err = j.placeSlow()
 	}
 	if err == nil {
 		err = j.rename(temp)
