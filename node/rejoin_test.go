@@ -154,7 +154,7 @@ func (p *pair) revive(s *tagnet.Server, req *nodev1.CommandRequest, rank int, ro
 				}
 			}
 			if roles.Contains(cluster.Builder) {
-				if err := s.IncludeBU(name); err != nil {
+				if err := s.ReadmitBU(name); err != nil {
 					p.t.Fatal(err)
 				}
 			}

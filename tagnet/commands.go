@@ -62,6 +62,12 @@ func (ask commands) IncludeBU(name string) error {
 	return ask.simple(tagnetv1.ControlRequest_OPERATION_INCLUDE_BU, name)
 }
 
+// ReadmitBU lets a lost builder unit attach as another process, to which the readout units have new links, and gives it
+// tokens once it has. It is refused when drained.
+func (ask commands) ReadmitBU(name string) error {
+	return ask.simple(tagnetv1.ControlRequest_OPERATION_READMIT_BU, name)
+}
+
 // ExcludeRU goes on without a readout unit and cuts its stream. It is refused where readout units form a tag ring.
 func (ask commands) ExcludeRU(name string) error {
 	return ask.simple(tagnetv1.ControlRequest_OPERATION_EXCLUDE_RU, name)

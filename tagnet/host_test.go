@@ -224,7 +224,7 @@ func TestRemoteOperates(t *testing.T) {
 	if n, err := r.ExcludeBU("bu0"); n != 0 || err != nil {
 		t.Errorf("exclude: %d, %v", n, err)
 	}
-	if err := r.IncludeBU("bu0"); err != nil {
+	if err := r.ReadmitBU("bu0"); err != nil {
 		t.Errorf("another process of a lost unit may not attach: %v", err)
 	}
 	if st, err := r.Stats(); err != nil || !st.Registers.Bus[0].Lost || st.Registers.Bus[0].Counters.Exclusions != 1 {

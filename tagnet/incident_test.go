@@ -157,7 +157,10 @@ func TestBuilderUnitLost(t *testing.T) {
 	held := built(again, 1)
 	must(t, bus[0].QueueFeedback(held))
 	must(t, bus[0].Flush(testContext(t)))
-	if err := sys.server.IncludeBU("bu1"); err != nil { // it is not there before another process attaches
+	if err := sys.server.IncludeBU("bu1"); err == nil {
+		t.Error("a lost unit may be included, although readout units have no links to it")
+	}
+	if err := sys.server.ReadmitBU("bu1"); err != nil { // it is not there before another process attaches
 		t.Errorf("another process of a lost unit may not attach: %v", err)
 	}
 	if r := sys.server.Registers().Bus[1]; !r.Lost || r.Counters.Withdrawn != 1 || r.Counters.Exclusions != 1 {

@@ -18,6 +18,8 @@ type Scheduler interface {
 	IncludeRU(name string) error
 	// IncludeBU lets an excluded unit come back; until then the registers say that it is excluded.
 	IncludeBU(name string) error
+	// ReadmitBU lets a lost unit come back as another process, which has its links.
+	ReadmitBU(name string) error
 	// ClearRegisters begins the high-water marks in Stats anew.
 	ClearRegisters(user string) error
 	// Trigger triggers events by hand.

@@ -284,7 +284,7 @@ func (s *Server) operate(m *tagnetv1.ControlRequest) core.Answer {
 		Count: m.GetCount(), Request: m.GetRequest()}, true
 	switch in.Operation {
 	case tagnetv1.ControlRequest_OPERATION_EXCLUDE_BU, tagnetv1.ControlRequest_OPERATION_INCLUDE_BU,
-		tagnetv1.ControlRequest_OPERATION_LOSE_BU:
+		tagnetv1.ControlRequest_OPERATION_LOSE_BU, tagnetv1.ControlRequest_OPERATION_READMIT_BU:
 		in.Unit, known = s.units[core.Builder][m.GetTarget()]
 	case tagnetv1.ControlRequest_OPERATION_SUBSTITUTE:
 		if known = s.hasUnit(m.GetTarget()); known {

@@ -296,6 +296,8 @@ func (in Command) step(c *Core) (a Answer) {
 		a.Reissued, a.Err = c.excludeBU(in.Unit, true)
 	case tagnetv1.ControlRequest_OPERATION_INCLUDE_BU:
 		a.Err = c.includeBU(in.Unit)
+	case tagnetv1.ControlRequest_OPERATION_READMIT_BU:
+		a.Err = c.readmitBU(in.Unit)
 	case tagnetv1.ControlRequest_OPERATION_EXCLUDE_RU:
 		a.Err = c.excludeRU(in.Unit)
 	case tagnetv1.ControlRequest_OPERATION_INCLUDE_RU:

@@ -298,8 +298,8 @@ func (c *Core) excludeBU(unit int, lost bool) (reissued int, err error) {
 }
 
 // includeBU lets an excluded builder unit attach again, and gives it tokens once it has. It is refused with NotNow when
-// drained, and while a readout unit has not confirmed the exclusion of a unit that is not lost. A lost unit must attach
-// as another process; the caller knows that readout units have their links to it.
+// drained, and while a readout unit has not confirmed the exclusion. A lost unit is refused: its former process, to which
+// readout units have no links any more, would attach.
 func (c *Core) includeBU(unit int) error {
 	b, s := &c.alloc.bus[unit], c.session(Unit{Builder, unit})
 	switch {
@@ -308,8 +308,8 @@ func (c *Core) includeBU(unit int) error {
 	case c.alloc.drained():
 		return c.alloc.refuseInState("include a builder unit")
 	case b.lost:
-		s.readmission = readmissionWanted
-		return nil
+		return c.alloc.refuse(NotNow, c.set.View.BUs[unit], "cannot be included, since it was lost: it comes back by itself "+
+			"as another process")
 	case s.link == linkNone:
 		return c.alloc.IncludeBU(unit) // it never attached and so has no tokens
 	}
@@ -318,6 +318,19 @@ func (c *Core) includeBU(unit int) error {
 			"cannot be included yet: %s may still be writing to it, or has lost its link to it", strings.Join(rus, ", "))
 	}
 	s.readmission = readmissionWanted
+	return nil
+}
+
+// readmitBU lets a lost builder unit attach as another process; the caller knows that readout units have their links to
+// it. One that is not lost is included.
+func (c *Core) readmitBU(unit int) error {
+	switch {
+	case !c.alloc.bus[unit].lost:
+		return c.includeBU(unit)
+	case c.alloc.drained():
+		return c.alloc.refuseInState("include a builder unit")
+	}
+	c.session(Unit{Builder, unit}).readmission = readmissionWanted
 	return nil
 }
 

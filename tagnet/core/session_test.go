@@ -173,7 +173,13 @@ func TestLostBuilderUnitComesBack(t *testing.T) {
 	if why := attach(9, 20); why != RefusedExcluded {
 		t.Errorf("a new process attaches before it is wanted: %q", why)
 	}
-	command(tagnetv1.ControlRequest_OPERATION_INCLUDE_BU)
+	if a := c.Step(3, Command{Operation: tagnetv1.ControlRequest_OPERATION_INCLUDE_BU, Unit: 1}); a.Err == nil {
+		t.Error("a lost unit may be included")
+	}
+	if why := attach(9, 20); why != RefusedExcluded {
+		t.Errorf("it attaches all the same: %q", why)
+	}
+	command(tagnetv1.ControlRequest_OPERATION_READMIT_BU)
 	if why := attach(2, 21); why != RefusedExcluded || !c.alloc.bus[1].lost {
 		t.Errorf("the former process attaches: %q", why)
 	}

@@ -22,7 +22,7 @@ func (c *cluster) bringBack(i int) {
 		}
 	}
 	for _, op := range []tagnetv1.ControlRequest_Operation{tagnetv1.ControlRequest_OPERATION_INCLUDE_RU,
-		tagnetv1.ControlRequest_OPERATION_INCLUDE_BU} {
+		tagnetv1.ControlRequest_OPERATION_READMIT_BU} {
 		if c.core.Step(c.tick(), Command{Operation: op, Unit: i}).Err != nil {
 			return
 		}

@@ -44,6 +44,8 @@ func (f *fakeScheduler) ExcludeBU(string) (int, error) {
 
 func (f *fakeScheduler) LoseBU(string) (int, error) { return 0, nil }
 
+func (f *fakeScheduler) ReadmitBU(node string) error { return f.IncludeBU(node) }
+
 func (f *fakeScheduler) IncludeBU(string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

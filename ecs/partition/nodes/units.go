@@ -130,12 +130,15 @@ func (u *units) Exclude(node string) (reissued int, err error) {
 // confirm the exclusion, then the builder unit frees its slots. If that takes longer than Timeouts.Include, the builder
 // unit stays out.
 func (u *units) Include(ctx context.Context, node string) error {
-	if err := queryCore(u.run.faults, func(c *fault.Core) error { return c.MayInclude(node) }); err != nil {
+	if err := u.mayInclude(node); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, u.run.opts.timeoutFor(u.run.cfg.Timeouts().Include))
 	defer cancel()
 	if err := u.run.awaitIncluded(ctx, node); err != nil {
+		if lost := u.mayInclude(node); lost != nil {
+			return lost
+		}
 		if _, undone := u.run.current().ExcludeBU(node); undone != nil {
 			err = errors.Join(err, fmt.Errorf("%s may still come back by itself: %w", node, undone))
 		}
@@ -151,6 +154,9 @@ const includePollInterval = 50 * time.Millisecond
 // awaitIncluded asks the scheduler to include a builder unit until it has. The error is the last reason why it has not.
 func (u *units) awaitIncluded(ctx context.Context, node string) error {
 	return poll(ctx, includePollInterval, func() (bool, error) {
+		if lost := u.mayInclude(node); lost != nil {
+			return true, lost
+		}
 		why := u.run.current().IncludeBU(node)
 		if why == nil {
 			st, err := u.run.current().Stats()
@@ -168,6 +174,10 @@ func (u *units) awaitIncluded(ctx context.Context, node string) error {
 		}
 		return false, why
 	})
+}
+
+func (u *units) mayInclude(node string) error {
+	return queryCore(u.run.faults, func(c *fault.Core) error { return c.MayInclude(node) })
 }
 
 func (u *units) markIncluded(node string) error {
@@ -328,7 +338,7 @@ func (u *units) includeUnits(n *member) (err error) {
 		err = u.run.current().IncludeRU(n.name)
 	}
 	if err == nil && n.entry().GetBuilder() {
-		err = u.run.current().IncludeBU(n.name)
+		err = u.run.current().ReadmitBU(n.name)
 	}
 	return err
 }

@@ -230,6 +230,9 @@ const (
 	ControlRequest_OPERATION_CLEAR_REGISTERS ControlRequest_Operation = 10
 	// Trigger count events by hand. Refused in a run that has no trigger.
 	ControlRequest_OPERATION_TRIGGER ControlRequest_Operation = 11
+	// Let the target builder unit, which was lost, attach as another process, to which readout units have new links, and
+	// give it tokens when it has.
+	ControlRequest_OPERATION_READMIT_BU ControlRequest_Operation = 12
 	// Let another node attach with the units of the target, and not the target itself.
 	ControlRequest_OPERATION_SUBSTITUTE ControlRequest_Operation = 20
 )
@@ -249,6 +252,7 @@ var (
 		9:  "OPERATION_INCLUDE_RU",
 		10: "OPERATION_CLEAR_REGISTERS",
 		11: "OPERATION_TRIGGER",
+		12: "OPERATION_READMIT_BU",
 		20: "OPERATION_SUBSTITUTE",
 	}
 	ControlRequest_Operation_value = map[string]int32{
@@ -264,6 +268,7 @@ var (
 		"OPERATION_INCLUDE_RU":      9,
 		"OPERATION_CLEAR_REGISTERS": 10,
 		"OPERATION_TRIGGER":         11,
+		"OPERATION_READMIT_BU":      12,
 		"OPERATION_SUBSTITUTE":      20,
 	}
 )
@@ -3241,7 +3246,7 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01J\x04\b\n" +
-	"\x10\vJ\x04\b\v\x10\fJ\x04\b\x0f\x10\x10J\x04\b\x10\x10\x11\"\xf5\x04\n" +
+	"\x10\vJ\x04\b\v\x10\fJ\x04\b\x0f\x10\x10J\x04\b\x10\x10\x11\"\x8f\x05\n" +
 	"\x0eControlRequest\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12I\n" +
 	"\toperation\x18\x02 \x01(\x0e2+.ringlet.tagnet.v1.ControlRequest.OperationR\toperation\x12\x16\n" +
@@ -3252,7 +3257,7 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\arequest\x18\a \x01(\x06R\arequest\x12\x1e\n" +
 	"\n" +
 	"substitute\x18\x14 \x01(\tR\n" +
-	"substitute\"\xcc\x02\n" +
+	"substitute\"\xe6\x02\n" +
 	"\tOperation\x12\x19\n" +
 	"\x15OPERATION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fOPERATION_PAUSE\x10\x01\x12\x14\n" +
@@ -3267,6 +3272,7 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x19OPERATION_CLEAR_REGISTERS\x10\n" +
 	"\x12\x15\n" +
 	"\x11OPERATION_TRIGGER\x10\v\x12\x18\n" +
+	"\x14OPERATION_READMIT_BU\x10\f\x12\x18\n" +
 	"\x14OPERATION_SUBSTITUTE\x10\x14B\x06\n" +
 	"\x04_end\"s\n" +
 	"\x0fControlResponse\x12.\n" +
