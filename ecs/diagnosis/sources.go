@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -36,6 +37,14 @@ func sourceRules() []Rule {
 				"twice.",
 			Advice: "Events have fragments of other triggers since then: start a new run with counters reset. What is " +
 				"recorded is whole: shift that source when you read it.",
+		},
+		{
+			ID:       "source-name",
+			Severity: severityWarning,
+			find:     findSharedNames,
+			When:     "The front-ends of two live sources call their sources by one name, or by that of another input.",
+			Advice: "Nobody can tell the two apart in messages and tables: give each a `label` of its own, or put `?name=` " +
+				"behind the address of its input.",
 		},
 		{
 			ID:       "source-behind",
@@ -146,6 +155,22 @@ func (v *view) disjointSources() string {
 func findDisjointSources(v *view) (out findings) {
 	if what := v.disjointSources(); what != "" {
 		out.add("sources", "%s", what)
+	}
+	return out
+}
+
+// findSharedNames finds names that several sources have, unless it is only that their inputs read alike.
+func findSharedNames(v *view) (out findings) {
+	byName := map[string][]string{}
+	for _, x := range v.now.GetSources() {
+		if name := x.GetName(); v.isRunning() && name != x.GetInput() {
+			byName[name] = append(byName[name], fmt.Sprintf("%d (%s)", x.GetSource(), x.GetInput()))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		if who := byName[name]; len(who) > 1 {
+			out.add(name, "the sources %s are all called %s", strings.Join(who, ", "), name)
+		}
 	}
 	return out
 }

@@ -48,6 +48,7 @@ type scene struct {
 //	> held RU N P50 P99                  phases a second that waited for it
 //	> set NODE FIELD VALUE               a field of its figures, by its name in JSON; "total" and "snapshot" likewise
 //	> source ID INPUT                    a live source of n0, which gives nothing yet
+//	> call ID NAME                       how its front-end calls it
 //	> gives ID|* FRAGMENTS [EVENTS [MISSING]]
 //	                                     a second: its newest event goes on by so many, or by its fragments
 //	> slots USED/SLOTS… [waiting WORD]   of the builder units
@@ -83,12 +84,14 @@ func (s *scene) answer(line string) string {
 	case "set":
 		s.set(w[1], w[2], w[3])
 	case "source":
-		x := &ecsv1.SourceFigures{Source: uint32(s.float(w[1])), Name: w[2], Node: "n0"}
+		x := &ecsv1.SourceFigures{Source: uint32(s.float(w[1])), Name: w[2], Input: w[2], Node: "n0"}
 		if len(w) > 3 { // and its first event
 			x.RuIndex, x.FirstEvent = uint32(s.float(w[4])), uint64(s.float(w[6]))
 			x.Node = fmt.Sprint("n", w[4])
 		}
 		s.s.Sources = append(s.s.Sources, x)
+	case "call":
+		s.s.Sources[int(s.float(w[1]))].Name = w[2]
 	case "gives":
 		s.gives(w[1:])
 	case "slots":
