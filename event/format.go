@@ -22,7 +22,7 @@ func DetectPacket(head []byte) string {
 	switch binary.LittleEndian.Uint16(head) {
 	case MEPMagic:
 		return FormatMEP
-	case MFPMagic, WideMFPMagic:
+	case MFPMagic, WideMFPMagic, WordedMFPMagic:
 		return FormatMFP
 	}
 	return ""

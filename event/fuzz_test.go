@@ -37,6 +37,7 @@ func FuzzParseMFP(f *testing.F) {
 	f.Add(hexFile(f, "mfp.hex"))
 	f.Add(hexFile(f, "mfp-end.hex"))
 	f.Add(hexFile(f, "mfp-wide.hex"))
+	f.Add(hexFile(f, "mfp-worded.hex"))
 	f.Add(set(27, 0x40)(hexFile(f, "mfp-wide.hex"))) // a size of a GiB and more
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := event.ParseMFP(b)
@@ -51,7 +52,7 @@ func FuzzParseMFP(f *testing.F) {
 		var fragments []mfp.Fragment
 		for c := p.Cursor(); c.Next(); {
 			inside(t, b, c.Data())
-			fragments = append(fragments, mfp.Fragment{Type: c.Type(), Data: c.Data()})
+			fragments = append(fragments, mfp.Fragment{Type: c.Type(), Data: c.Data(), Words: p.Words(c.Index())})
 		}
 		sameBytes(t, "packet", mfp.Build(event.MFPHeader{
 			FirstEvent: p.FirstEvent(),
@@ -59,6 +60,7 @@ func FuzzParseMFP(f *testing.F) {
 			Align:      p.Align(),
 			Version:    p.Version(),
 			Wide:       p.IsWide(),
+			Worded:     p.IsWorded(),
 		}, fragments...), zeroMFPPadding(p))
 		types, sizes, data := make([]byte, n), make([]byte, 4*n), make([]byte, len(b))
 		if size, ok := p.CopyFragments(types, sizes, data, 0, n, true); !ok || size > len(p.Bytes()) {

@@ -63,6 +63,9 @@ func zeroMFPPadding(p event.MFP) []byte {
 	end := event.MFPHeaderSize(p.NumFragments())
 	if p.IsWide() {
 		end = event.WideMFPHeaderSize(p.NumFragments())
+		if p.IsWorded() {
+			end = event.WordedMFPHeaderSize(p.NumFragments())
+		}
 	} else if p.NumFragments()%2 == 1 {
 		clear(b[end-2:][:2])
 	}

@@ -153,7 +153,7 @@ func (p MEP) checkMFP(i, low int) (int, error) {
 	if m := binary.LittleEndian.Uint16(fixed); !isMFPMagic(m) {
 		return 0, newFormatError(ErrMagic, FormatMEP, "MFP magic", at,
 			"0x%04X is not 0x%04X or 0x%04X where MFP %d of source %d should begin", m,
-			MFPMagic, WideMFPMagic, i, p.Source(i))
+			MFPMagic, WordedMFPMagic, i, p.Source(i))
 	}
 	size := uint64(binary.LittleEndian.Uint32(fixed[4:]))
 	if size < MFPFixedSize || size > uint64(len(p.b)-at) {

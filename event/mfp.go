@@ -13,6 +13,9 @@ const (
 	MFPMagic uint16 = 0x40CE
 	// WideMFPMagic stands at the start of every MFP of version 2, a wide one, whose fragments' sizes have 32 bits.
 	WideMFPMagic uint16 = 0x40CF
+	// WordedMFPMagic stands at the start of every MFP of version 3, a worded one: a wide one whose fragments may have
+	// trigger numbers and time stamps.
+	WordedMFPMagic uint16 = 0x40D0
 	// MFPFixedSize is the size in bytes of the fixed part of the header, before
 	// the type and size tables.
 	MFPFixedSize = 20
@@ -40,6 +43,7 @@ type MFP struct {
 	data          int   // offset of the first fragment
 	align         uint8 // log2
 	wide          bool
+	worded        bool
 }
 
 // ParseMFP views the first packet in b; bytes after it are ignored.
@@ -58,9 +62,10 @@ func ParseMFP(b []byte) (MFP, error) {
 	return MFP{
 		b:             b[:h.size:h.size],
 		fragmentCount: h.fragmentCount,
-		data:          mfpHeaderSize(h.fragmentCount, h.wide),
+		data:          h.headerSize(),
 		align:         h.align,
 		wide:          h.wide,
+		worded:        h.worded,
 	}, nil
 }
 
@@ -78,6 +83,16 @@ type mfpHeader struct {
 	fragmentCount int
 	align         uint8 // log2
 	wide          bool
+	worded        bool
+}
+
+// headerSize is the size of the header with its tables, in bytes.
+func (h *mfpHeader) headerSize() int {
+	n := mfpHeaderSize(h.fragmentCount, h.wide)
+	if h.worded {
+		n += wordBytes * h.fragmentCount
+	}
+	return n
 }
 
 // readHeader reads and checks the header and the size table.
@@ -88,14 +103,16 @@ func readHeader(b []byte) (h mfpHeader, err error) {
 	}
 	magic := binary.LittleEndian.Uint16(b)
 	if !isMFPMagic(magic) {
-		return h, newFormatError(ErrMagic, FormatMFP, "magic", 0, "0x%04X is not 0x%04X or 0x%04X", magic, MFPMagic,
-			WideMFPMagic)
+		return h, newFormatError(ErrMagic, FormatMFP, "magic", 0, "0x%04X is not 0x%04X, 0x%04X or 0x%04X", magic,
+			MFPMagic, WideMFPMagic, WordedMFPMagic)
 	}
-	wide := magic == WideMFPMagic
+	worded := magic == WordedMFPMagic
+	wide := worded || magic == WideMFPMagic
 	n := int(binary.LittleEndian.Uint16(b[2:]))
 	size := uint64(binary.LittleEndian.Uint32(b[4:]))
 	align := b[18]
-	header := mfpHeaderSize(n, wide)
+	h = mfpHeader{fragmentCount: n, wide: wide, worded: worded}
+	header := h.headerSize()
 	if align > maxAlign {
 		return h, newFormatError(ErrRange, FormatMFP, "align", 18, "2^%d bytes is too much, 2^%d is the most", align,
 			maxAlign)
@@ -116,10 +133,10 @@ func readHeader(b []byte) (h mfpHeader, err error) {
 			first, n)
 	}
 	width := sizeWidth(wide)
-	sizes := b[header-padTo(width*n, mfpAlign):][:width*n]
+	sizes := b[MFPFixedSize+padTo(n, mfpAlign):][:width*n]
 	if wide {
 		if i := findTooLarge(sizes); i >= 0 {
-			return h, newFormatError(ErrRange, FormatMFP, "fragment size", header-len(sizes)+4*i,
+			return h, newFormatError(ErrRange, FormatMFP, "fragment size", MFPFixedSize+padTo(n, mfpAlign)+4*i,
 				"fragment %d has %d bytes, %d are the most", i, binary.LittleEndian.Uint32(sizes[4*i:]), MaxFragment)
 		}
 	}
@@ -133,6 +150,7 @@ func readHeader(b []byte) (h mfpHeader, err error) {
 		fragmentCount: n,
 		align:         align,
 		wide:          wide,
+		worded:        worded,
 	}, nil
 }
 
@@ -172,7 +190,7 @@ func (p MFP) types() []byte {
 // sizes is the size table, a little-endian u16 a fragment, or a u32 if the packet is wide, without its padding.
 func (p MFP) sizes() []byte {
 	n := sizeWidth(p.wide) * p.fragmentCount
-	at := p.data - padTo(n, mfpAlign)
+	at := MFPFixedSize + padTo(p.fragmentCount, mfpAlign)
 	return p.b[at : at+n : at+n]
 }
 

@@ -28,6 +28,7 @@ type MFPHeader struct {
 	Align        uint8  // log2 of the fragments' padding, 0..maxAlign
 	Version      uint8  // of the fragments' content
 	Wide         bool   // the sizes of the fragments have 32 bits: a fragment exceeds MaxNarrowFragment
+	Worded       bool   // the same, and fragments may have trigger numbers and time stamps
 }
 
 // PutMFPHeader writes the fixed part into the first MFPFixedSize bytes of dst, which must hold them. It does not check
@@ -37,6 +38,9 @@ func PutMFPHeader(dst []byte, h MFPHeader) {
 	magic := MFPMagic
 	if h.Wide {
 		magic = WideMFPMagic
+	}
+	if h.Worded {
+		magic = WordedMFPMagic
 	}
 	binary.LittleEndian.PutUint16(dst, magic)
 	binary.LittleEndian.PutUint16(dst[2:], uint16(h.NumFragments))

@@ -12,7 +12,7 @@ func sizeWidth(wide bool) int {
 	return 2
 }
 
-func isMFPMagic(magic uint16) bool { return magic == MFPMagic || magic == WideMFPMagic }
+func isMFPMagic(magic uint16) bool { return magic >= MFPMagic && magic <= WordedMFPMagic }
 
 // sumSizes adds up a table of sizes, each rounded up to 2^align. No table can overflow the sum: 65535 × 2^32 bytes are
 // less than 2^48.

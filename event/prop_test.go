@@ -28,6 +28,7 @@ func drawMFP(t *rapid.T, source uint16, first uint64, n int) ([]byte, [][]byte) 
 	for i := range data {
 		data[i] = rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "fragment")
 		fragments[i] = mfp.Fragment{Type: event.BankType(i % 256), Data: data[i]}
+		fragments[i].Words.HasTrigger = rapid.IntRange(0, 60).Draw(t, "trigger") == 0
 	}
 	return mfp.Build(h, fragments...), data
 }
@@ -41,6 +42,10 @@ func TestMFPRoundTrip(t *testing.T) {
 		size, seen, most := event.MFPHeaderSize(n), 0, event.MaxMFPSize(n, 300, p.Align())
 		if p.IsWide() {
 			size, most = event.WideMFPHeaderSize(n), event.MaxMFPSize(n, event.MaxNarrowFragment+1, p.Align())
+		}
+		if p.IsWorded() {
+			most += event.WordedMFPHeaderSize(n) - size
+			size = event.WordedMFPHeaderSize(n)
 		}
 		for i, data := range p.Fragments() {
 			if !bytes.Equal(data, fragments[i]) || !bytes.Equal(p.Fragment(i), data) ||

@@ -192,23 +192,29 @@ func changedBytes(rnd *rand.Rand, b []byte) []byte {
 	return b
 }
 
-// TestClientsReadWideMFPs holds that the clients read MFPs of both versions.
+// TestClientsReadWideMFPs holds that the clients read MFPs of all versions.
 func TestClientsReadWideMFPs(t *testing.T) {
-	golden, err := os.ReadFile("../event/testdata/mep-wide.hex")
+	sum := adler32.Checksum([]byte("abc"))
+	readsGolden(t, "mep-wide.hex", "wide.mep", fmt.Sprintf("9 3 16 0 3 %d\n9 7 16 0 3 %[1]d\n", sum))
+	readsGolden(t, "mfp-worded.hex", "worded.mfp", fmt.Sprintf("9 7 16 1 3 %d trigger 17\n10 7 51 1 1 %d stamp %d\n", sum,
+		adler32.Checksum([]byte("x")), uint64(1)<<60))
+}
+
+// readsGolden holds what the clients say of a golden file, under a name.
+func readsGolden(t *testing.T, file, name, want string) {
+	golden, err := os.ReadFile("../event/testdata/" + file)
 	must.OK(t, err)
 	var digits strings.Builder
 	for line := range strings.Lines(string(golden)) {
 		code, _, _ := strings.Cut(line, "#")
 		digits.WriteString(strings.Join(strings.Fields(code), ""))
 	}
-	mep, err := hex.DecodeString(digits.String())
+	data, err := hex.DecodeString(digits.String())
 	must.OK(t, err)
-	path := filepath.Join(t.TempDir(), "wide.mep")
-	must.OK(t, os.WriteFile(path, mep, 0o666))
-	sum := adler32.Checksum([]byte("abc"))
-	want := fmt.Sprintf("9 3 16 0 3 %d\n9 7 16 0 3 %[1]d\n", sum)
-	for name, reader := range readers {
-		t.Run(name, func(t *testing.T) {
+	path := filepath.Join(t.TempDir(), name)
+	must.OK(t, os.WriteFile(path, data, 0o666))
+	for language, reader := range readers {
+		t.Run(language+" "+name, func(t *testing.T) {
 			if said := readBy(t, reader(t), path)[path]; said != want {
 				t.Errorf("said %q, expected %q", said, want)
 			}

@@ -192,8 +192,12 @@ func (r *eudaqFile) scanFile(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	r.maxBlock = maxBlockBytes(r.sourceCount, local, r.cat.hasWide, c)
-	r.maxMEP = maxBlockBytes(r.division.Sources(), total, r.cat.hasWide, c)
+	header := event.MFPHeaderSize(c.Packing)
+	if r.cat.hasWide {
+		header = event.WideMFPHeaderSize(c.Packing)
+	}
+	r.maxBlock = maxBlockBytes(r.sourceCount, local, header, c)
+	r.maxMEP = maxBlockBytes(r.division.Sources(), total, header, c)
 	r.nextOffsets, r.mfpEnds, r.mfpStarts = make([]int, r.sourceCount), make([]int, r.sourceCount), make([]int,
 		r.sourceCount)
 	r.wide = make([]bool, r.sourceCount)

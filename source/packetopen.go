@@ -110,8 +110,8 @@ func (r *packetFile) scanFile(ctx context.Context) (looksLike bool, err error) {
 	if err := r.begin(r, &cat.omitted, cat.division); err != nil {
 		return false, err
 	}
-	r.maxBlock = maxBlockBytes(r.sourceCount, cat.localBytes, cat.hasWide, c)
-	r.maxMEP = maxBlockBytes(cat.division.Sources(), cat.totalBytes, cat.hasWide, c)
+	r.maxBlock = maxBlockBytes(r.sourceCount, cat.localBytes, cat.headerSize(c.Packing), c)
+	r.maxMEP = maxBlockBytes(cat.division.Sources(), cat.totalBytes, cat.headerSize(c.Packing), c)
 	if err := checkBlockSize(r.maxBlock, c); err != nil {
 		return false, err
 	}
@@ -119,14 +119,21 @@ func (r *packetFile) scanFile(ctx context.Context) (looksLike bool, err error) {
 	return true, nil
 }
 
-// maxBlockBytes returns an upper bound of the bytes that the MFPs of all sources take in a block. weights are the bytes
-// of all fragments of one event, event by event; wide says that an MFP may be wide.
-func maxBlockBytes(sources int, weights []uint32, wide bool, c ReplayConfig) int {
-	weight := func(i int) int { return int(weights[i]) }
-	header := event.MFPHeaderSize(c.Packing)
-	if wide {
-		header = event.WideMFPHeaderSize(c.Packing)
+// headerSize is the size of the largest header of an MFP of n events.
+func (c *packetCatalog) headerSize(n int) int {
+	switch {
+	case c.hasWorded:
+		return event.WordedMFPHeaderSize(n)
+	case c.hasWide:
+		return event.WideMFPHeaderSize(n)
 	}
+	return event.MFPHeaderSize(n)
+}
+
+// maxBlockBytes returns an upper bound of the bytes that the MFPs of all sources take in a block. weights are the bytes
+// of all fragments of one event, event by event; header is the size of an MFP's header.
+func maxBlockBytes(sources int, weights []uint32, header int, c ReplayConfig) int {
+	weight := func(i int) int { return int(weights[i]) }
 	// Up to 3 bytes pad each MFP to a multiple of 4.
 	return roundUpToWord(sources*(header+3) +
 		heaviestBlock(len(weights), weight, c.Packing, c.Loop))

@@ -3,7 +3,6 @@ package source
 import (
 	"encoding/binary"
 	"math"
-	"slices"
 
 	"ringlet/event"
 )
@@ -76,10 +75,13 @@ func (r *packetFile) copyMFP(dst []byte, row int32, s int) (int, bool) {
 // packMFP makes the MFP of stream s, with n events, from the stretches of the batch. False: the file is not what it
 // was at open.
 func (r *packetFile) packMFP(dst []byte, n, s int) (int, bool) {
-	wide := r.hasWideMFP(s)
+	wide, worded := r.widestMFP(s)
 	size, tables, width := event.MFPHeaderSize(n), event.MFPTables, 2
 	if wide {
 		size, tables, width = event.WideMFPHeaderSize(n), event.WideMFPTables, 4
+	}
+	if worded {
+		size = event.WordedMFPHeaderSize(n)
 	}
 	if size > len(dst) {
 		return 0, false
@@ -101,6 +103,9 @@ func (r *packetFile) packMFP(dst []byte, n, s int) (int, bool) {
 		if !ok {
 			return 0, false
 		}
+		for i := 0; worded && i < int(at.eventCount); i++ {
+			event.PutWords(event.WordsTable(dst, n), done+i, m.Words(int(at.from)+i))
+		}
 		size += bytes
 		done += int(at.eventCount)
 	}
@@ -114,16 +119,21 @@ func (r *packetFile) packMFP(dst []byte, n, s int) (int, bool) {
 		Align:        shape.align,
 		Version:      shape.version,
 		Wide:         wide,
+		Worded:       worded,
 	})
 	return size, true
 }
 
-// hasWideMFP says whether an MFP of stream s, from which the batch takes fragments, is wide.
-func (r *packetFile) hasWideMFP(s int) bool {
-	return r.cat.hasWide && slices.ContainsFunc(r.batch, func(at rowStretch) bool {
-		b, ok := r.findMFP(at.row, s)
-		return ok && binary.LittleEndian.Uint16(b) == event.WideMFPMagic
-	})
+// widestMFP says whether an MFP of stream s, from which the batch takes fragments, is wide, and whether one is worded.
+func (r *packetFile) widestMFP(s int) (wide, worded bool) {
+	for i := 0; r.cat.hasWide && i < len(r.batch) && !worded; i++ {
+		if b, ok := r.findMFP(r.batch[i].row, s); ok {
+			magic := binary.LittleEndian.Uint16(b)
+			worded = magic == event.WordedMFPMagic
+			wide = wide || worded || magic == event.WideMFPMagic
+		}
+	}
+	return wide, worded
 }
 
 // matchesShape says whether an MFP has the source id, alignment and version of stream s.

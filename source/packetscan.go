@@ -40,6 +40,7 @@ type packetCatalog struct {
 	localBytes []uint32
 	totalBytes []uint32 // bytes of fragments by event: of this RU, and of all
 	hasWide    bool     // some MFP is wide
+	hasWorded  bool     // some MFP is worded
 	share      share    // of this RU
 	division   placing.Division
 	omitted
@@ -296,7 +297,7 @@ func (c *packetCatalog) add(w *packetWalk, cfg ReplayConfig) error {
 	}
 	c.localBytes, c.totalBytes = append(c.localBytes, make([]uint32, n)...), append(c.totalBytes, make([]uint32, n)...)
 	for i, m := range w.mfps {
-		c.hasWide = c.hasWide || m.IsWide()
+		c.hasWide, c.hasWorded = c.hasWide || m.IsWide(), c.hasWorded || m.IsWorded()
 		m.AddPaddedSizes(c.totalBytes[c.events:])
 		if _, local := c.share.localStream(i); local {
 			m.AddPaddedSizes(c.localBytes[c.events:])

@@ -213,11 +213,13 @@ static inline int ringlet_f__parse(ringlet_filter *f) {
         if (at + 20 > size || ringlet_f__u16(b + at + 2) != events || b[at + 18] > 16)
             return RINGLET_FILTER_BROKEN;
         uint16_t magic = ringlet_f__u16(b + at);
-        if (magic != 0x40CE && magic != 0x40CF)
+        if (magic != 0x40CE && magic != 0x40CF && magic != 0x40D0)
             return RINGLET_FILTER_BROKEN;
-        uint8_t width = magic == 0x40CF ? 4 : 2;
+        uint8_t width = magic == 0x40CE ? 2 : 4;
         uint64_t sizes = at + 20 + ((events + 3) & ~UINT64_C(3));
-        uint64_t data = sizes + ((width * events + 3) & ~UINT64_C(3)), end = data;
+        uint64_t data = sizes + ((width * events + 3) & ~UINT64_C(3));
+        data += magic == 0x40D0 ? 16 * events : 0; /* trigger numbers and time stamps */
+        uint64_t end = data;
         for (uint64_t k = 0; k < events && data <= size; k++) {
             uint64_t mask = (UINT64_C(1) << b[at + 18]) - 1;
             end += (ringlet_f__size(b + sizes, width, k) + mask) & ~mask;

@@ -49,6 +49,8 @@ struct Fragment {
     std::uint8_t type, version;
     const std::uint8_t *data;
     std::size_t size;
+    static constexpr std::uint64_t no_word = ~std::uint64_t(0);
+    std::uint64_t trigger = no_word, stamp = no_word; /* its trigger number; its time, ns since 1970; or no_word */
     std::shared_ptr<const std::vector<std::uint8_t>> joined{}; /* data of a chain */
     bool missing() const { return type == 92; } /* it did not come: this marks its place */
 };
@@ -148,7 +150,10 @@ struct MFP {
     std::uint32_t n;
     std::uint16_t source;
     std::uint8_t align, version;
-    bool wide;
+    bool wide, worded;
+    std::uint64_t word(std::uint32_t i, int k) const {
+        return worded ? load<std::uint64_t>(data + header - 16 * std::size_t(n - i) + 8 * k) : Fragment::no_word;
+    }
     std::uint64_t fragment(std::uint32_t i) const {
         return wide ? load<std::uint32_t>(sizes + 4 * std::size_t(i)) : load<std::uint16_t>(sizes + 2 * std::size_t(i));
     }
@@ -371,7 +376,7 @@ class Recording {
         std::uint16_t magic = file.size >= 12 ? load<std::uint16_t>(file.data) : 0;
         if (magic == 0xCEFA)
             f = Format::mep;
-        else if (magic == 0x40CE || magic == 0x40CF)
+        else if (magic == 0x40CE || magic == 0x40CF || magic == 0x40D0)
             f = Format::mfp;
         if (file.size >= 12 && std::memcmp(file.data, file.data + 4, 8) == 0)
             f = Format::mdf;
@@ -405,7 +410,8 @@ class Recording {
             throw Damaged(file.path, at, "the header of an MFP has 20 bytes, " + std::to_string(room) + " are left");
         detail::MFP p{};
         std::uint16_t magic = load<std::uint16_t>(b);
-        p.wide = magic == 0x40CF;
+        p.worded = magic == 0x40D0;
+        p.wide = p.worded || magic == 0x40CF;
         p.n = load<std::uint16_t>(b + 2);
         p.size = load<std::uint32_t>(b + 4);
         p.first = load<std::uint64_t>(b + 8);
@@ -414,7 +420,8 @@ class Recording {
         p.version = b[19];
         p.data = b;
         std::uint64_t table = 20 + detail::pad4(p.n);
-        p.header = table + detail::pad4(p.wide ? 4 * std::uint64_t(p.n) : 2 * std::uint64_t(p.n));
+        p.header = table + detail::pad4(p.wide ? 4 * std::uint64_t(p.n) : 2 * std::uint64_t(p.n)) +
+                   (p.worded ? 16 * std::uint64_t(p.n) : 0);
         if ((magic != 0x40CE && !p.wide) || p.align > 16)
             throw Damaged(file.path, at, "it is not the header of an MFP");
         if (p.size < p.header || p.size > room || p.n > ~std::uint64_t(0) - p.first)
@@ -528,7 +535,7 @@ class Recording {
                 std::uint64_t at = one.header;
                 for (std::uint32_t i = 0; i < one.n; i++) {
                     events[i].push_back({p.first + i, one.source, one.data[20 + i], one.version, one.data + at,
-                                         std::size_t(one.fragment(i))});
+                                         std::size_t(one.fragment(i)), one.word(i, 0), one.word(i, 1)});
                     at += one.padded(i);
                 }
             }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,6 +34,8 @@ type row struct {
 	Missing bool
 	Size    uint32
 	Data    []byte
+	Trigger *uint64
+	Stamp   *uint64
 }
 
 func ok(t testing.TB, err error) {
@@ -94,9 +97,19 @@ func appendRows(rows []row, b arrow.RecordBatch) []row {
 			Missing: b.Column(7).(*array.Boolean).Value(i),
 			Size:    b.Column(8).(*array.Uint32).Value(i),
 			Data:    slices.Clone(b.Column(9).(*array.Binary).Value(i)),
+			Trigger: wordOf(b.Column(10).(*array.Uint64), i),
+			Stamp:   wordOf(b.Column(11).(*array.Uint64), i),
 		})
 	}
 	return rows
+}
+
+// wordOf is a word of a row; nil if it is null.
+func wordOf(c *array.Uint64, i int) *uint64 {
+	if c.IsNull(i) {
+		return nil
+	}
+	return new(c.Value(i))
 }
 
 func backROOT(t testing.TB, path string) (rows []row) {
@@ -108,17 +121,24 @@ func backROOT(t testing.TB, path string) (rows []row) {
 	ok(t, err)
 	var r row
 	var size int32
+	var trigger, stamp uint64
 	reader, err := rtree.NewReader(o.(rtree.Tree), []rtree.ReadVar{
 		{Name: "run", Value: &r.Run}, {Name: "event", Value: &r.Event}, {Name: "orbit", Value: &r.Orbit},
 		{Name: "bunch", Value: &r.Bunch}, {Name: "source", Value: &r.Source}, {Name: "type", Value: &r.Type},
 		{Name: "version", Value: &r.Version}, {Name: "missing", Value: &r.Missing}, {Name: "size", Value: &size},
-		{Name: "data", Value: &r.Data},
+		{Name: "data", Value: &r.Data}, {Name: "trigger", Value: &trigger}, {Name: "stamp", Value: &stamp},
 	})
 	ok(t, err)
 	defer func() { ok(t, reader.Close()) }()
 	ok(t, reader.Read(func(rtree.RCtx) error {
 		one := r
 		one.Size, one.Data = uint32(size), slices.Clone(r.Data)
+		if trigger < math.MaxUint64 {
+			one.Trigger = new(trigger)
+		}
+		if stamp < math.MaxUint64 {
+			one.Stamp = new(stamp)
+		}
 		rows = append(rows, one)
 		return nil
 	}))
@@ -164,5 +184,8 @@ func same(t testing.TB, got, want []row) {
 
 func equal(a, b row) bool {
 	return a.Run == b.Run && a.Event == b.Event && a.Orbit == b.Orbit && a.Bunch == b.Bunch && a.Source == b.Source &&
-		a.Type == b.Type && a.Version == b.Version && a.Missing == b.Missing && a.Size == b.Size
+		a.Type == b.Type && a.Version == b.Version && a.Missing == b.Missing && a.Size == b.Size && sameWord(a.Trigger, b.Trigger) &&
+		sameWord(a.Stamp, b.Stamp)
 }
+
+func sameWord(a, b *uint64) bool { return a == b || a != nil && b != nil && *a == *b }

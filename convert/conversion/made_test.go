@@ -82,6 +82,9 @@ func fragments(rnd *rand.Rand, first uint64, run uint32) (mep []byte, rows []row
 			case 2:
 				f.Data = nil
 			}
+			if s == 1 {
+				f.Words = event.Words{HasTrigger: i%2 > 0, Trigger: uint64(i % 2 * 7), HasStamp: i == 0}
+			}
 			for k := range f.Data {
 				f.Data[k] = byte(rnd.Uint32())
 			}
@@ -94,6 +97,12 @@ func fragments(rnd *rand.Rand, first uint64, run uint32) (mep []byte, rows []row
 				Version: uint8(s),
 				Missing: f.Type == event.FragmentMissing,
 				Data:    f.Data,
+			}
+			if f.Words.HasTrigger {
+				rows[i*sources+s].Trigger = new(f.Words.Trigger)
+			}
+			if f.Words.HasStamp {
+				rows[i*sources+s].Stamp = new(f.Words.Stamp)
 			}
 		}
 		ids, offsets = append(ids, uint16(s*20000)), append(offsets, uint32(len(mep)/4))
@@ -161,6 +170,7 @@ func recordedFrom(t testing.TB, in string, run uint32, format recording.Format, 
 		if format == recording.FormatMDF {
 			for i := range r {
 				r[i].Orbit, r[i].Bunch = uint32(from+k), uint32(i/sources)
+				r[i].Trigger, r[i].Stamp = nil, nil // a record has no place for them
 			}
 		}
 		rows = append(rows, r...)

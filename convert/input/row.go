@@ -16,6 +16,7 @@ type Row struct {
 	Type    event.BankType
 	Version uint8
 	Data    []byte // without padding, valid until the next row
+	event.Words
 }
 
 // Missing says whether the row marks a missing fragment.

@@ -103,6 +103,7 @@ func (u *unfolder) packets(record, offset int64) error {
 				Type:    c.Type(),
 				Version: p.Version(),
 				Data:    c.Data(),
+				Words:   p.Words(c.Index()),
 			}
 			if err := u.fragment(record, offset); err != nil {
 				return err

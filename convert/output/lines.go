@@ -42,6 +42,12 @@ func (l *lines) Write(r *input.Row) error {
 	b = append(b, `,"missing":`...)
 	b = strconv.AppendBool(b, r.Missing())
 	number(`,"size":`, uint64(len(r.Data)))
+	if r.HasTrigger {
+		number(`,"trigger":`, r.Trigger)
+	}
+	if r.HasStamp {
+		number(`,"stamp":`, r.Stamp)
+	}
 	b = append(b, `,"data":"`...)
 	b = base64.StdEncoding.AppendEncode(b, r.Data)
 	b = append(b, "\"}\n"...)

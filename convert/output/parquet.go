@@ -19,7 +19,7 @@ import (
 const (
 	groupBytes = 16 << 20
 	groupRows  = 1 << 18
-	rowBytes   = 32 // bytes of a row besides its data
+	rowBytes   = 48 // bytes of a row besides its data
 )
 
 var schema = arrow.NewSchema([]arrow.Field{
@@ -33,6 +33,8 @@ var schema = arrow.NewSchema([]arrow.Field{
 	{Name: "missing", Type: arrow.FixedWidthTypes.Boolean},
 	{Name: "size", Type: arrow.PrimitiveTypes.Uint32},
 	{Name: "data", Type: arrow.BinaryTypes.Binary},
+	{Name: "trigger", Type: arrow.PrimitiveTypes.Uint64, Nullable: true},
+	{Name: "stamp", Type: arrow.PrimitiveTypes.Uint64, Nullable: true},
 }, nil)
 
 // columns writes Parquet.
@@ -42,7 +44,7 @@ type columns struct {
 	b *array.RecordBuilder
 
 	run, orbit, bunch, size *array.Uint32Builder
-	event                   *array.Uint64Builder
+	event, trigger, stamp   *array.Uint64Builder
 	source                  *array.Uint16Builder
 	kind, version           *array.Uint8Builder
 	missing                 *array.BooleanBuilder
@@ -70,6 +72,7 @@ func openParquet(path, _ string) (File, error) {
 	c.source, c.kind = c.b.Field(4).(*array.Uint16Builder), c.b.Field(5).(*array.Uint8Builder)
 	c.version, c.missing = c.b.Field(6).(*array.Uint8Builder), c.b.Field(7).(*array.BooleanBuilder)
 	c.size, c.data = c.b.Field(8).(*array.Uint32Builder), c.b.Field(9).(*array.BinaryBuilder)
+	c.trigger, c.stamp = c.b.Field(10).(*array.Uint64Builder), c.b.Field(11).(*array.Uint64Builder)
 	return c, nil
 }
 
@@ -110,12 +113,22 @@ func (c *columns) Write(r *input.Row) error {
 	c.missing.Append(r.Missing())
 	c.size.Append(uint32(len(r.Data)))
 	c.data.Append(r.Data)
+	appendWord(c.trigger, r.HasTrigger, r.Trigger)
+	appendWord(c.stamp, r.HasStamp, r.Stamp)
 	c.rows++
 	c.bytes += len(r.Data) + rowBytes
 	if c.rows >= groupRows || c.bytes >= groupBytes {
 		return c.Flush()
 	}
 	return nil
+}
+
+func appendWord(to *array.Uint64Builder, has bool, word uint64) {
+	if has {
+		to.Append(word)
+	} else {
+		to.AppendNull()
+	}
 }
 
 // Buffered is the bytes in the builders.

@@ -3,6 +3,7 @@ package output
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 
 	"go-hep.org/x/hep/groot"
@@ -25,6 +26,7 @@ type tree struct {
 
 	run, orbit, bunch uint32
 	event             uint64
+	trigger, stamp    uint64 // 2^64-1: there is none
 	source            uint16
 	kind, version     uint8
 	missing           bool
@@ -49,6 +51,8 @@ func openROOT(path, table string) (File, error) {
 		{Name: "missing", Value: &t.missing},
 		{Name: "size", Value: &t.size},
 		{Name: "data", Value: &t.data, Count: "size"},
+		{Name: "trigger", Value: &t.trigger},
+		{Name: "stamp", Value: &t.stamp},
 	}, rtree.WithBasketSize(basketBytes))
 	if err != nil {
 		return nil, errors.Join(written(path, err), f.Close())
@@ -71,6 +75,13 @@ func (t *tree) Write(r *input.Row) error {
 	t.run, t.event, t.orbit, t.bunch = r.Run, r.Event, r.Orbit, r.Bunch
 	t.source, t.kind, t.version, t.missing = r.Source, uint8(r.Type), r.Version, r.Missing()
 	t.size, t.data = int32(len(r.Data)), r.Data
+	t.trigger, t.stamp = math.MaxUint64, math.MaxUint64
+	if r.HasTrigger {
+		t.trigger = r.Trigger
+	}
+	if r.HasStamp {
+		t.stamp = r.Stamp
+	}
 	return t.guarded(func() error {
 		_, err := t.w.Write()
 		return err

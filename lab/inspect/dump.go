@@ -125,6 +125,12 @@ func (d *dump) mfp(depth int, f event.MFP, index, offset int64) {
 	for c := f.Cursor(); c.Next(); {
 		at := offset + int64(c.Offset())
 		fields := []field{{"event", c.Event()}, {"type", typeName(c.Type())}, {"size", len(c.Data())}}
+		if w := f.Words(c.Index()); w.HasTrigger {
+			fields = append(fields, field{"trigger", w.Trigger})
+		}
+		if w := f.Words(c.Index()); w.HasStamp {
+			fields = append(fields, field{"stamp", w.Stamp})
+		}
 		if isBoard(c.Type(), f.Version()) {
 			fields = append(fields, boardFields(c.Data())...)
 		}

@@ -23,9 +23,15 @@ int main(int argc, char **argv) {
                 std::puts("not in order");
             last = event;
             count++;
-            for (const auto &f : fragments)
-                std::printf("%llu %u %u %u %zu %lu\n", static_cast<unsigned long long>(f.event), unsigned(f.source),
+            for (const auto &f : fragments) {
+                std::printf("%llu %u %u %u %zu %lu", static_cast<unsigned long long>(f.event), unsigned(f.source),
                             unsigned(f.type), unsigned(f.version), f.size, adler32(f.data, f.size));
+                if (f.trigger != f.no_word)
+                    std::printf(" trigger %llu", static_cast<unsigned long long>(f.trigger));
+                if (f.stamp != f.no_word)
+                    std::printf(" stamp %llu", static_cast<unsigned long long>(f.stamp));
+                std::puts("");
+            }
         });
         if (sound)
             std::printf("by number [%zu, %zu, %zu] %s\n", run.event(0).size(), run.event(last / 2).size(),

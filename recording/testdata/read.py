@@ -15,7 +15,9 @@ for path in sys.argv[1:]:
                     print("not in order:", last, event.number)
                 last, count = event.number, count + 1
                 for f in event.fragments:
-                    print(f.event, f.source, f.type, f.version, len(f.data), zlib.adler32(f.data))
+                    words = () if f.trigger is None else ("trigger", f.trigger)
+                    words += () if f.stamp is None else ("stamp", f.stamp)
+                    print(f.event, f.source, f.type, f.version, len(f.data), zlib.adler32(f.data), *words)
             if path.endswith(".sound"):
                 print("by number", [len(run.event(n).fragments) for n in (0, last // 2, last)], count == len(run))
                 if run.format != "mdf":

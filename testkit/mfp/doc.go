@@ -11,15 +11,18 @@ import (
 
 // A Fragment is the fragment of one event in an MFP.
 type Fragment struct {
-	Type event.BankType
-	Data []byte
+	Type  event.BankType
+	Data  []byte
+	Words event.Words
 }
 
-// Build makes the packet of the fragments; it computes h.NumFragments and h.Size, and h.Wide unless it is set.
+// Build makes the packet of the fragments; it computes h.NumFragments and h.Size, and h.Wide and h.Worded unless they are
+// set.
 func Build(h event.MFPHeader, fragments ...Fragment) []byte {
 	h.NumFragments = len(fragments)
 	for _, f := range fragments {
-		h.Wide = h.Wide || len(f.Data) > event.MaxNarrowFragment
+		h.Worded = h.Worded || f.Words.HasTrigger || f.Words.HasStamp
+		h.Wide = h.Wide || h.Worded || len(f.Data) > event.MaxNarrowFragment
 	}
 	size, tables := event.MFPHeaderSize(h.NumFragments), event.MFPTables
 	if h.Wide {
@@ -36,10 +39,23 @@ func Build(h event.MFPHeader, fragments ...Fragment) []byte {
 		binary.LittleEndian.PutUint16(sizes[2*i:], uint16(len(f.Data)))
 	}
 	for _, f := range fragments {
+		if h.Worded {
+			b = appendWord(b, f.Words.HasTrigger, f.Words.Trigger)
+			b = appendWord(b, f.Words.HasStamp, f.Words.Stamp)
+		}
+	}
+	for _, f := range fragments {
 		b = append(b, f.Data...)
 		b = append(b, make([]byte, -len(f.Data)&(1<<h.Align-1))...)
 	}
 	h.Size = uint32(len(b))
 	event.PutMFPHeader(b, h)
 	return b
+}
+
+func appendWord(b []byte, has bool, word uint64) []byte {
+	if !has {
+		word = 1<<64 - 1
+	}
+	return binary.LittleEndian.AppendUint64(b, word)
 }

@@ -239,10 +239,11 @@ def _packets(mep):
     for offset in offsets:
         at = 4 * offset
         magic, n, size, _, source, align, version = _MFP.unpack_from(mep, at)
-        width = 4 if magic == 0x40CF else 2
+        width = 2 if magic == 0x40CE else 4
         sizes_at = at + 20 + (n + 3 & ~3)
         sizes = struct.unpack_from("<%d%s" % (n, "I" if width == 4 else "H"), mep, sizes_at)
         start, starts, pad = sizes_at - at + (width * n + 3 & ~3), [], (1 << align) - 1
+        start += 16 * n if magic == 0x40D0 else 0  # trigger numbers and time stamps
         for one in sizes:
             starts.append(start)
             start += one + pad & ~pad

@@ -19,7 +19,8 @@ import numpy as np
 FORMATS = {1: "mep", 2: "mdf", 3: "mfp"}
 MISSING, CONTAINER, RECORD = 92, 240, 241  # types: docs/format/rawbank.md
 
-_MEP, _MFP, _WIDE, _BANK, _PIECE = 0xCEFA, 0x40CE, 0x40CF, 0xCBCB, 242
+_MEP, _MFP, _WIDE, _WORDED, _BANK, _PIECE = 0xCEFA, 0x40CE, 0x40CF, 0x40D0, 0xCBCB, 242
+_NO_WORD = (1 << 64) - 1  # there is no trigger number, or no time stamp
 _MOST_FRAGMENT = 1 << 30  # bytes
 _MOST_MANIFEST = 64 << 20  # bytes of run.json that are read
 _MOST_OPEN = 64  # files that are mapped at once
@@ -45,12 +46,14 @@ class Damaged(Exception):
 
 class Fragment:
     """A fragment of one source, or a raw bank: event (its number), source, type, version, and data, bytes of the file
-    (NumPy u8, read-only)."""
+    (NumPy u8, read-only). trigger is its trigger number, stamp its time in ns since 1970, or None."""
 
-    __slots__ = ("event", "source", "type", "version", "data")
+    __slots__ = ("event", "source", "type", "version", "data", "trigger", "stamp")
 
-    def __init__(self, event, source, kind, version, data):
+    def __init__(self, event, source, kind, version, data, trigger=_NO_WORD, stamp=_NO_WORD):
         self.event, self.source, self.type, self.version, self.data = event, source, kind, version, data
+        self.trigger = None if trigger == _NO_WORD else trigger
+        self.stamp = None if stamp == _NO_WORD else stamp
 
     @property
     def missing(self):
@@ -81,19 +84,21 @@ class Event:
 class MFP:
     """The fragments of one source for consecutive events: source, first (event), version; and as NumPy arrays types,
     sizes and offsets (bytes in data), and data, the whole packet. len is the number of events; mfp[i] is the data of
-    event first+i."""
+    event first+i. triggers and stamps are the trigger numbers and times (ns since 1970) of the fragments, 2^64-1 where
+    there is none; None if the packet has none."""
 
-    __slots__ = ("source", "first", "version", "types", "sizes", "offsets", "data")
+    __slots__ = ("source", "first", "version", "types", "sizes", "offsets", "data", "triggers", "stamps")
 
     def __init__(self, path, base, data):
         """Takes the packet at the start of data, which may be longer; base is its offset in the file."""
         if len(data) < 20:
             raise Damaged(path, base, f"{len(data)} bytes are left, the header of an MFP has 20")
         magic, n, size, self.first, self.source, align, self.version = _MFP_HEADER.unpack_from(data)
-        if magic not in (_MFP, _WIDE):
+        if magic not in (_MFP, _WIDE, _WORDED):
             raise Damaged(path, base, f"0x{magic:04X} is not the magic of an MFP")
-        table, wide = 20 + (n + 3 & ~3), magic == _WIDE
-        header = table + (4 * n if wide else 2 * n + 3 & ~3)
+        table, wide = 20 + (n + 3 & ~3), magic != _MFP
+        words = table + (4 * n if wide else 2 * n + 3 & ~3)
+        header = words + (16 * n if magic == _WORDED else 0)
         if align > 16:
             raise Damaged(path, base + 18, f"fragments cannot be padded to 2^{align} bytes: 2^16 is the most")
         if size < header or size > len(data):
@@ -110,6 +115,16 @@ class MFP:
             raise Damaged(path, base + 4, f"the MFP has {size} bytes, its tables say {int(ends[-1]) if n else header}")
         self.offsets = np.empty(n, "u8")
         self.offsets[:1], self.offsets[1:] = header, ends[:-1]
+        self.triggers = self.stamps = None
+        if magic == _WORDED:
+            table = self.data[words:header].view("<u8").reshape(n, 2)
+            self.triggers, self.stamps = table[:, 0], table[:, 1]
+
+    def _words(self):
+        """The trigger numbers and the times of all fragments."""
+        if self.triggers is None:
+            return (none := [_NO_WORD] * len(self)), none
+        return self.triggers.tolist(), self.stamps.tolist()
 
     def __len__(self):
         return len(self.types)
@@ -132,12 +147,13 @@ class MEP:
 
     def __iter__(self):
         """Iterates over the events."""
-        lists = [(p.source, p.version, p.data, p.types.tolist(), p.offsets.tolist(), p.sizes.tolist())
+        lists = [(p.source, p.version, p.data, p.types.tolist(), p.offsets.tolist(), p.sizes.tolist(), *p._words())
                  for p in self.mfps]
         for i in range(self.events):
             number = self.first + i
-            yield Event(number, [Fragment(number, source, kinds[i], version, data[at[i] : at[i] + size[i]])
-                                 for source, version, data, kinds, at, size in lists])
+            yield Event(number, [Fragment(number, source, kinds[i], version, data[at[i] : at[i] + size[i]], trigger[i],
+                                          stamp[i])
+                                 for source, version, data, kinds, at, size, trigger, stamp in lists])
 
 
 class Recording:
@@ -451,7 +467,7 @@ def _format_of(path, file):
     if ending in FORMATS.values():
         return ending
     magic = int.from_bytes(file[:2].tobytes(), "little")
-    if magic in (_MFP, _WIDE):
+    if magic in (_MFP, _WIDE, _WORDED):
         return "mfp"
     if magic == _MEP:
         return "mep"
