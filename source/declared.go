@@ -24,6 +24,9 @@ func (in *Input) isWide() bool { return in.MaxFragment > event.MaxNarrowFragment
 
 // headerBytes is how many bytes the header of an MFP of n events takes at most.
 func (in *Input) headerBytes(n int) int {
+	if in.Kind.HasWords {
+		return event.WordedMFPHeaderSize(n)
+	}
 	if in.isWide() {
 		return event.WideMFPHeaderSize(n)
 	}

@@ -43,8 +43,8 @@ func TestBlocksHaveSpaceForWhatIsDeclared(t *testing.T) {
 	s := Settings{Input: "tcp:h:1?max=8MiB,tcp:h:2", RUs: 2}
 	s.Packing = 100
 	_, blocks, waiting, err := LiveBlocks(s)
-	if err != nil || blocks[0] != 8<<20+event.WideMFPHeaderSize(100) ||
-		blocks[1] != maxSourceBytes+event.MFPHeaderSize(100) {
+	if err != nil || blocks[0] != 8<<20+event.WordedMFPHeaderSize(100) ||
+		blocks[1] != maxSourceBytes+event.WordedMFPHeaderSize(100) {
 		t.Fatal(blocks, err)
 	}
 	if waiting[0] < 5*8<<20 || waiting[0] > 6*8<<20 || waiting[1] > 8<<20 {
@@ -56,7 +56,8 @@ func TestBlocksHaveSpaceForWhatIsDeclared(t *testing.T) {
 			t.Errorf("%s: %d bytes wait for blocks, %v", input, held, err)
 		}
 	}
-	least := event.MEPHeaderSize(2) + 8<<20 + event.WideMFPHeaderSize(100) + 65536 + event.MFPHeaderSize(100)
+	least := event.MEPHeaderSize(2) + 8<<20 + event.WordedMFPHeaderSize(100) + 65536 +
+		event.WordedMFPHeaderSize(100)
 	s.Live.SlotBytes = least
 	if _, blocks, _, err = LiveBlocks(s); err != nil || blocks[0]+blocks[1]+event.MEPHeaderSize(2) != least {
 		t.Fatal(blocks, err)

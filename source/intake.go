@@ -21,8 +21,7 @@ type intake struct {
 	// maxFragment is the largest fragment in bytes, as the input declares it
 	maxFragment int
 
-	isNamed bool // by the input
-	options Options
+	options Options // of the input
 
 	// owned by its goroutine
 	closeErr error
@@ -31,6 +30,7 @@ type intake struct {
 	stage             fragmentStage
 	reportedSafeBelow uint64              // the feed knows that all events below are safe
 	reportedResume    uint64              // the feed knows that the source has come to this event
+	translation       live.Translation    // of numbers to events of the front-end, if these differ
 	unreportedGivenUp []live.GivenUpRange // fragments given up that the feed does not know of, in the order of giving up
 	isDisjoint        bool                // it shares no number with another source
 	waiting           bool                // in Next of the feed
@@ -124,8 +124,9 @@ func (in *intake) reportSafe() {
 			return
 		}
 		in.reportedResume, in.unreportedGivenUp = next, nil
-		acknowledge := in.reportedSafeBelow < safe
+		acknowledge := in.reportedSafeBelow < safe || len(givenUp) > 0 && in.isTranslated()
 		in.reportedSafeBelow = max(in.reportedSafeBelow, safe)
+		next, safe = in.resumeEvent(next), in.safeEvent(in.reportedSafeBelow)
 		in.live.mu.Unlock()
 		if resume {
 			in.feed.SetResumeEvent(next)
@@ -162,7 +163,7 @@ func (l *Live) releaseDropped() {
 		in := l.intakes[d.Source]
 		in.stage.free(d.Ref)
 		if d.Fault > 0 {
-			in.noteGivenUp(d.Event, d.Fault)
+			in.noteDropped(d)
 			in.logFault(&live.FragmentError{
 				Source:    in.name,
 				Event:     d.Event,
@@ -182,6 +183,7 @@ func (in *intake) reportUntilClosed(over bool) {
 	defer in.live.mu.Unlock()
 	if over {
 		in.live.matcher.MarkSourceOver(in.index)
+		in.translation.TrustLast()
 		in.live.disjointCheckedAt = 0 // the clock compares its numbers with other sources' now: the run may end
 	} else {
 		in.live.matcher.StopSource(in.index)
@@ -223,6 +225,7 @@ func (in *intake) stageFragments(fragments []live.Fragment) error {
 		}
 		for i := range n {
 			copy(in.stage.bytes(refs[i]), fragments[i].Data)
+			in.stage.setWords(refs[i], fragments[i].Words)
 		}
 		if accepted := in.offerFragments(fragments[:n], &refs); accepted < n {
 			in.countLeftOver(len(fragments) - accepted)
@@ -241,6 +244,7 @@ func (in *intake) reportResume() {
 	next := in.live.matcher.NextEvent(in.index)
 	changed := in.reportedResume != next
 	in.reportedResume = next
+	next = in.resumeEvent(next)
 	in.live.mu.Unlock()
 	if changed {
 		in.feed.SetResumeEvent(next)
@@ -309,37 +313,48 @@ func (in *intake) offerFragments(fragments []live.Fragment, refs *[maxFeedBatch]
 	in.arrivals.record(fragments, since)
 	in.newestAt, in.hasData = now, true
 	for i := range fragments {
-		f := &fragments[i]
-		p := live.FragmentRef{
-			Event: f.Event,
-			Ref:   refs[i],
-			Size:  uint32(len(f.Data)),
-			Type:  f.Type,
+		if !in.offerFragment(&fragments[i], refs[i], &now) {
+			return i
 		}
-		v, err := in.live.matcher.Offer(in.index, p, now)
-		for v == live.OfferAhead {
-			if in.live.intakeStopped() {
-				return i
-			}
-			in.waitStalled()
-			now = in.live.now()
-			v, err = in.live.matcher.Offer(in.index, p, now)
-		}
-		in.resumeIntake()
-		var wrong *live.FragmentError
-		if v == live.OfferThrown && errors.As(err, &wrong) {
-			in.stage.free(p.Ref)
-			if wrong.WideBits == 0 { // else it is the number of no event
-				in.noteGivenUp(wrong.Event, wrong.Fault)
-			}
-			in.live.changed.Broadcast() // there is room
-		}
-		if err != nil {
-			in.logFault(err)
-		}
-		in.live.releaseDropped()
 	}
 	return len(fragments)
+}
+
+// offerFragment gives a fragment to the matcher, when it has room for it; false, if the run ends before. mu is held.
+func (in *intake) offerFragment(f *live.Fragment, ref uint64, now *time.Duration) bool {
+	number, lacks := in.options.numberOf(f)
+	if lacks != "" {
+		in.throwUnnumbered(f, ref, lacks)
+		return true
+	}
+	p := live.FragmentRef{
+		Event: number,
+		Ref:   ref,
+		Size:  uint32(len(f.Data)),
+		Type:  f.Type,
+	}
+	v, err := in.live.matcher.Offer(in.index, p, *now)
+	for v == live.OfferAhead {
+		if in.live.intakeStopped() {
+			return false
+		}
+		in.waitStalled()
+		*now = in.live.now()
+		v, err = in.live.matcher.Offer(in.index, p, *now)
+	}
+	in.resumeIntake()
+	in.noteOffered(f, ref)
+	var wrong *live.FragmentError
+	if v == live.OfferThrown && errors.As(err, &wrong) {
+		in.stage.free(ref)
+		in.noteThrown(ref, wrong)
+		in.live.changed.Broadcast() // there is room
+	}
+	if err != nil {
+		in.logFault(err)
+	}
+	in.live.releaseDropped()
+	return true
 }
 
 // countLeftOver counts fragments that the feed gave and that no MEP of this run will have.

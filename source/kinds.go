@@ -59,6 +59,8 @@ type InputKind struct {
 	Counter bool
 	// Follows: the feed is a live.Follower, so its front-end may follow the run, by the options require, start, stop.
 	Follows bool
+	// HasWords: a fragment may have a trigger number and a time stamp.
+	HasWords bool
 }
 
 // rows is the table of sources. The setting input chooses a row: an empty input is generated data, a name of this
@@ -91,6 +93,8 @@ var rows = []InputKind{
 		Held:    storeBytes,
 		Counter: true,
 		Follows: true,
+
+		HasWords: true,
 	},
 	{
 		Kind:    registry.Kind{Name: "unix", Help: "frames over a Unix-domain socket"},
@@ -100,6 +104,8 @@ var rows = []InputKind{
 		Held:    storeBytes,
 		Counter: true,
 		Follows: true,
+
+		HasWords: true,
 	},
 	{
 		Kind:     registry.Kind{Name: "exec", Help: "frames that a program prints"},
@@ -109,6 +115,7 @@ var rows = []InputKind{
 		Held:     storeBytes,
 		Counter:  true,
 		Follows:  true,
+		HasWords: true,
 	},
 	{
 		Kind:      registry.Kind{Name: "udp", Help: "EJFAT's segments over UDP"},

@@ -163,7 +163,7 @@ func (l *Live) open(ctx context.Context, inputs []Input, each []int,
 			SourceName:  in.Options.Name,
 			Config:      l.cfg.Live.Configs[in.Options.Config],
 			MaxFragment: in.MaxFragment,
-			WrapBits:    in.Options.Wrap,
+			WrapBits:    in.Options.eventBits(),
 		})
 		if err != nil {
 			return nil, nil, err
@@ -175,7 +175,6 @@ func (l *Live) open(ctx context.Context, inputs []Input, each []int,
 			name:  in.Name,
 			feed:  feed,
 
-			isNamed: in.Options.Name != "",
 			options: in.Options,
 
 			stage: newStage(stageBytes(&in, each[id]), window),
@@ -337,10 +336,16 @@ func paddedBytes(size int) int { return (size + 1<<liveAlignLog2 - 1) &^ (1<<liv
 // writeMFP writes the MFP of a source to dst and returns its size in bytes.
 func (l *Live) writeMFP(dst []byte, in *intake, c live.Cut, pieces []live.FragmentRef) int {
 	n := len(pieces)
-	wide := slices.ContainsFunc(pieces, func(p live.FragmentRef) bool { return p.Size > event.MaxNarrowFragment })
+	worded := in.hasWords(pieces)
+	wide := worded ||
+		slices.ContainsFunc(pieces, func(p live.FragmentRef) bool { return p.Size > event.MaxNarrowFragment })
 	at, tables, width := event.MFPHeaderSize(n), event.MFPTables, 2
 	if wide {
 		at, tables, width = event.WideMFPHeaderSize(n), event.WideMFPTables, 4
+	}
+	if worded {
+		at = event.WordedMFPHeaderSize(n)
+		in.putWords(dst, pieces)
 	}
 	types, sizes := tables(dst, n)
 	clear(types[n:])
@@ -365,6 +370,7 @@ func (l *Live) writeMFP(dst []byte, in *intake, c live.Cut, pieces []live.Fragme
 		Source:       uint16(l.firstSource + in.index),
 		Align:        liveAlignLog2,
 		Wide:         wide,
+		Worded:       worded,
 	})
 	return at
 }

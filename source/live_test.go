@@ -24,8 +24,15 @@ func openLive(t *testing.T, policy live.OnMissing, feeds ...*livetest.Feed) (*so
 		name := string(rune('a' + i))
 		byName[name], input = f, input+",fake:"+name
 	}
+	return openInput(t, policy, input[1:], byName)
+}
+
+// openInput does the same with the feeds that an input names.
+func openInput(t *testing.T, policy live.OnMissing, input string,
+	byName map[string]*livetest.Feed) (*source.Live, <-chan live.Reach) {
+	t.Helper()
 	defer source.AddKindForTest(livetest.NewRow(func(name string) *livetest.Feed { return byName[name] }))()
-	row, text := source.KindOf(input[1:])
+	row, text := source.KindOf(input)
 	src, err := row.Open(t.Context(), source.Settings{
 		GeneratorConfig: source.GeneratorConfig{
 			Packing: 10,

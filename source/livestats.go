@@ -59,7 +59,7 @@ func (l *Live) SourceStats() []LiveStats {
 		if n, ok := in.feed.(live.FrontendNamer); ok {
 			out[i].Frontend = n.Frontend()
 		}
-		if n, ok := in.feed.(live.SourceNamer); ok && !in.isNamed {
+		if n, ok := in.feed.(live.SourceNamer); ok && in.options.Name == "" {
 			out[i].GivenName = n.SourceName()
 		}
 		if j, apart, _ := l.matcher.FindDisjoint(i, l.now()); apart {

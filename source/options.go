@@ -26,10 +26,27 @@ type Options struct {
 	// told that the run is paused, or ends, before the others.
 	StartsLast, StopsFirst bool
 	Config                 string // path of a file that the front-end is given; "": none
+	// NumberedBy is what of the source events are matched by.
+	NumberedBy NumberedBy
+	hasNumber  bool
+	// Period is that of the clock by which time stamps are matched, in ns; with ByTime. Delay is how much later than the
+	// others the source stamps the same event, in ns.
+	Period uint64
+	Delay  int64
 }
 
+// NumberedBy is what of a source events are matched by.
+type NumberedBy uint8
+
+// What events are matched by.
+const (
+	ByEvent   NumberedBy = iota // the number that the front-end gives its events
+	ByTrigger                   // the trigger number of each fragment
+	ByTime                      // its time stamp, in periods of a clock
+)
+
 // optionNames are the options that each kind takes.
-var optionNames = []string{"name", "max", "wrap", "require", "start", "stop", "config"}
+var optionNames = []string{"name", "max", "wrap", "number", "delay", "require", "start", "stop", "config"}
 
 // optionsAt is where the options of an address begin, at their question mark, or -1. A free text, such as a command,
 // has them in its last word, which begins with the question mark: exec:./readout ?name=tof.
@@ -70,7 +87,17 @@ func (in *Input) splitOptions() error {
 		return fmt.Errorf("%s: fragments of %s: have at most %d bytes: leave max out", in.Text, in.Kind.Name,
 			event.MaxNarrowFragment)
 	}
-	if in.Options.Wrap != 0 && !in.Kind.Counter {
+	if in.Options.NumberedBy != ByEvent && !in.Kind.HasWords {
+		return fmt.Errorf("%s: fragments of %s: have no trigger number and no time stamp: leave number out", in.Text,
+			in.Kind.Name)
+	}
+	if in.Options.NumberedBy == ByTime && in.Options.Wrap != 0 {
+		return fmt.Errorf("%s: a time stamp does not wrap: leave wrap out", in.Text)
+	}
+	if in.Options.NumberedBy != ByTime && in.Options.Delay != 0 {
+		return fmt.Errorf("%s: delay is one of time stamps: take number=time/25ns, say, or leave delay out", in.Text)
+	}
+	if in.Options.Wrap != 0 && in.Options.NumberedBy == ByEvent && !in.Kind.Counter {
 		return fmt.Errorf("%s: %s: takes numbers of 64 bits only, since its front-end must know what it has sent: let the "+
 			"front-end unwrap its counter, and leave wrap out", in.Text, in.Kind.Name)
 	}
@@ -131,8 +158,57 @@ func (o *Options) set(name, value string) error {
 		var err error
 		o.Require, err = parseRequire(value)
 		return err
+	case "number", "delay":
+		return o.setNumbering(name, value)
 	}
 	return nil
+}
+
+// setNumbering sets an option of how events are matched.
+func (o *Options) setNumbering(name, value string) error {
+	if name == "number" {
+		if o.hasNumber {
+			return errors.New("it has number twice: leave one out")
+		}
+		o.hasNumber = true
+		return o.setNumber(value)
+	}
+	if o.Delay != 0 {
+		return errors.New("it has delay twice: leave one out")
+	}
+	d, err := time.ParseDuration(value)
+	if err != nil {
+		return fmt.Errorf("delay is a time such as 350ns or -1.2us, not %q", value)
+	}
+	o.Delay = d.Nanoseconds()
+	return nil
+}
+
+// setNumber sets what events are matched by.
+func (o *Options) setNumber(value string) error {
+	what, period, _ := strings.Cut(value, "/")
+	switch {
+	case value == "event":
+	case value == "trigger":
+		o.NumberedBy = ByTrigger
+	case what == "time":
+		d, err := time.ParseDuration(period)
+		if err != nil || d < 1 {
+			return fmt.Errorf("number=time/25ns matches events by a clock with a period of 25 ns; %q is no such time", period)
+		}
+		o.NumberedBy, o.Period = ByTime, uint64(d.Nanoseconds())
+	default:
+		return fmt.Errorf("number says what events are matched by: event, trigger, or time/25ns, say, and not %q", value)
+	}
+	return nil
+}
+
+// eventBits is how many bits the front-end's numbers of events have; 0: 64.
+func (o *Options) eventBits() uint8 {
+	if o.NumberedBy != ByEvent {
+		return 0 // the other number has so few
+	}
+	return o.Wrap
 }
 
 // checkWrap refuses a counter so short that fragments which come out of order could not be told from those of a lap
@@ -142,8 +218,8 @@ func (in *Input) checkWrap(window int) error {
 		return nil
 	}
 	return &ConfigError{"input", fmt.Sprintf("%s: a counter of %d bits is too short where fragments may come out of "+
-		"order and %d events are matched at a time: lower packing, or take a counter with more bits", in.Text, in.Options.Wrap,
-		window)}
+		"order and %d events are matched at a time: lower packing, or take a counter with more bits", in.Text,
+		in.Options.Wrap, window)}
 }
 
 // checkNames refuses a name that two sources have.

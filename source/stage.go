@@ -1,6 +1,9 @@
 package source
 
-import "ringlet/internal/hugepages"
+import (
+	"ringlet/event"
+	"ringlet/internal/hugepages"
+)
 
 // fragmentStage holds fragments of one live source between its feed and a block: a ring buffer of bytes, and a ring of
 // entries that describe the fragments in it. Fragments enter in the order in which they came and are freed in any
@@ -21,6 +24,7 @@ type fragmentStage struct {
 type stageEntry struct {
 	start, end uint64
 	freed      bool
+	words      event.Words
 }
 
 // newStage returns a stage with room for the given bytes, and for entries fragments; entries must be a power of two.
@@ -54,6 +58,11 @@ func (s *fragmentStage) bytes(ref uint64) []byte {
 	off := e.start % uint64(len(s.mem))
 	return s.mem[off : off+e.end-e.start]
 }
+
+// setWords keeps the words of a fragment, and words returns them.
+func (s *fragmentStage) setWords(ref uint64, w event.Words) { s.entry(ref).words = w }
+
+func (s *fragmentStage) words(ref uint64) event.Words { return s.entry(ref).words }
 
 // free frees a fragment. The stage reuses its bytes once all fragments that entered before are free, too.
 func (s *fragmentStage) free(ref uint64) {

@@ -107,6 +107,13 @@ typedef struct {
     int follow; /* the run: ringlet_stream_next_command says what it wants. Take a stream for each run */
 } ringlet_stream_settings;
 
+/* What else a fragment may have: with ?number=trigger behind the address of the input, events are matched by the trigger
+ * number. */
+typedef struct {
+    int has_trigger, has_stamp;
+    uint64_t trigger, stamp; /* number of the trigger; ns since 1970, UTC */
+} ringlet_stream_words;
+
 typedef struct {
     /* set this after open */
     int timeout_ms; /* how long send waits for room; -1 after open: for ever */
@@ -148,7 +155,8 @@ static inline const char *ringlet_stream_error(const ringlet_stream *s) { return
 /* ---- internal ---- */
 
 enum { RINGLET_ST__APART, RINGLET_ST__CONNECTING, RINGLET_ST__GREETING, RINGLET_ST__OPEN };
-enum { RINGLET_ST__HEADER = 20, RINGLET_ST__UNCHECKED = 1, RINGLET_ST__END = 2, RINGLET_ST__TYPED = 4, RINGLET_ST__MESSAGE = 32 };
+enum { RINGLET_ST__HEADER = 20, RINGLET_ST__UNCHECKED = 1, RINGLET_ST__END = 2, RINGLET_ST__TYPED = 4,
+       RINGLET_ST__TRIGGER = 8, RINGLET_ST__STAMP = 16, RINGLET_ST__MESSAGE = 32 };
 /* Bytes of the largest fragment of an input that declares none, and of any. */
 enum { RINGLET_ST__NARROW = 65535, RINGLET_ST__MOST = 1 << 30 };
 
@@ -288,14 +296,18 @@ static inline void ringlet_st__put(ringlet_stream *s, const void *data, size_t n
         memcpy(s->mem, (const unsigned char *)data + first, n - first);
     s->head += n;
 }
+/* Bytes of the words that the flags of a frame announce. */
+static inline size_t ringlet_st__words(int flags) {
+    return (flags & RINGLET_ST__TRIGGER ? 8 : 0) + (flags & RINGLET_ST__STAMP ? 8 : 0);
+}
 static inline void ringlet_st__frame(const ringlet_stream *s, uint64_t position, uint64_t *event, uint64_t *end) {
-    unsigned char b[12];
+    unsigned char b[13];
     uint32_t size;
     for (size_t i = 0; i < sizeof b; i++)
         b[i] = s->mem[(position + i) % s->set.keep];
     memcpy(event, b, 8);
     memcpy(&size, b + 8, 4);
-    *end = position + RINGLET_ST__HEADER + size;
+    *end = position + RINGLET_ST__HEADER + ringlet_st__words(b[12]) + size;
 }
 
 /* Frees frames that are safe and were sent whole. A frame in which the connection broke is kept and sent again. */
@@ -716,14 +728,23 @@ static inline int64_t ringlet_st__left(int64_t until) {
 }
 
 /* Queues a frame as soon as there is room. */
-static inline int ringlet_st__queue(ringlet_stream *s, uint64_t event, const void *data, size_t size, int flags, int type,
-                                    int64_t until) {
-    unsigned char h[RINGLET_ST__HEADER] = {0};
+static inline int ringlet_st__queue(ringlet_stream *s, uint64_t event, const ringlet_stream_words *words, const void *data,
+                                    size_t size, int flags, int type, int64_t until) {
+    unsigned char h[RINGLET_ST__HEADER + 16] = {0};
     uint32_t n = (uint32_t)size;
-    while (s->error == 0 && s->set.keep - (s->head - s->tail) < size + RINGLET_ST__HEADER) {
+    size_t head = RINGLET_ST__HEADER;
+    if (words != NULL && words->has_trigger) {
+        memcpy(h + head, &words->trigger, 8);
+        head += 8, flags |= RINGLET_ST__TRIGGER;
+    }
+    if (words != NULL && words->has_stamp) {
+        memcpy(h + head, &words->stamp, 8);
+        head += 8, flags |= RINGLET_ST__STAMP;
+    }
+    while (s->error == 0 && s->set.keep - (s->head - s->tail) < size + head) {
         int64_t left = ringlet_st__left(until);
         ringlet_st__step(s, left > 0 ? left : 0);
-        if (left <= 0 && s->error == 0 && s->set.keep - (s->head - s->tail) < size + RINGLET_ST__HEADER)
+        if (left <= 0 && s->error == 0 && s->set.keep - (s->head - s->tail) < size + head)
             return ringlet_st__fail(s, RINGLET_STREAM_FULL, "event %" PRIu64 " was not sent: all memory has fragments that are "
                                     "not safe; events from %" PRIu64 " on are not", event, s->safe);
     }
@@ -736,10 +757,11 @@ static inline int ringlet_st__queue(ringlet_stream *s, uint64_t event, const voi
     h[14] = 0x46, h[15] = 0x52;
     if (!s->set.unchecked) {
         uint32_t c = ringlet_st__crc(s, UINT32_MAX, h, 16);
+        c = ringlet_st__crc(s, c, h + RINGLET_ST__HEADER, head - RINGLET_ST__HEADER);
         c = ~ringlet_st__crc(s, c, (const unsigned char *)data, size);
         memcpy(h + 16, &c, 4);
     }
-    ringlet_st__put(s, h, sizeof h);
+    ringlet_st__put(s, h, head);
     ringlet_st__put(s, data, size);
     return RINGLET_STREAM_OK;
 }
@@ -900,8 +922,9 @@ static inline int ringlet_stream_answer(ringlet_stream *s, const ringlet_stream_
 }
 
 /* Sends a fragment, or keeps it until there is a connection; it copies the data. It waits while fragments that are not
- * safe fill the memory. type: of this fragment's bank; -1: the stream's. */
-static inline int ringlet_stream_send_as(ringlet_stream *s, uint64_t event, const void *data, size_t size, int type) {
+ * safe fill the memory. words: may be NULL; type: of this fragment's bank, -1: the stream's. */
+static inline int ringlet_stream_send_with(ringlet_stream *s, uint64_t event, const ringlet_stream_words *words,
+                                           const void *data, size_t size, int type) {
     if (s->mem == NULL || s->error != 0)
         return s->error != 0 ? s->error : (int)RINGLET_STREAM_CLOSED;
     if (size > s->largest)
@@ -915,7 +938,7 @@ static inline int ringlet_stream_send_as(ringlet_stream *s, uint64_t event, cons
         return ringlet_st__fail(s, RINGLET_STREAM_ORDER, "event numbers must grow: event %" PRIu64 " comes where %" PRIu64
                                 " or a higher one is next; a front-end that counts anew needs a new run", event, least);
     int64_t until = s->timeout_ms < 0 ? 0 : ringlet_st__now() + s->timeout_ms;
-    int error = ringlet_st__queue(s, event, data, size, type < 0 ? 0 : RINGLET_ST__TYPED, type < 0 ? 0 : type, until);
+    int error = ringlet_st__queue(s, event, words, data, size, type < 0 ? 0 : RINGLET_ST__TYPED, type < 0 ? 0 : type, until);
     if (error != 0)
         return error;
     s->last = event + 1;
@@ -926,6 +949,9 @@ static inline int ringlet_stream_send_as(ringlet_stream *s, uint64_t event, cons
             ringlet_st__write(s);
     }
     return s->error;
+}
+static inline int ringlet_stream_send_as(ringlet_stream *s, uint64_t event, const void *data, size_t size, int type) {
+    return ringlet_stream_send_with(s, event, NULL, data, size, type);
 }
 static inline int ringlet_stream_send(ringlet_stream *s, uint64_t event, const void *data, size_t size) {
     return ringlet_stream_send_as(s, event, data, size, -1);
@@ -939,7 +965,7 @@ static inline int ringlet_stream_close(ringlet_stream *s, int timeout_ms) {
         return s->error != 0 ? s->error : (int)RINGLET_STREAM_CLOSED;
     int64_t until = ringlet_st__now() + (timeout_ms < 0 ? 30000 : timeout_ms);
     s->end = s->last > s->next ? s->last : s->next;
-    int error = ringlet_st__queue(s, s->end, "", 0, RINGLET_ST__END, 0, until);
+    int error = ringlet_st__queue(s, s->end, NULL, "", 0, RINGLET_ST__END, 0, until);
     s->closing = 1;
     while (error == 0 && s->error == 0 && (!s->end_taken || ringlet_st__lacks(s) < s->end)) {
         int64_t left = ringlet_st__left(until);

@@ -27,7 +27,7 @@ func (s *Stream) Close(ctx context.Context) error {
 	for queued := false; !queued; {
 		err := s.await(ctx, hasDeadline, end, func() bool { return s.buffer.free() >= frameHeader })
 		if err == nil {
-			queued, err = s.queue(end, 2, nil)
+			queued, err = s.queue(end, 2, Words{}, nil)
 		}
 		if err != nil {
 			return err

@@ -67,7 +67,7 @@ type Stream struct {
 	stop             context.CancelFunc
 	stopped          chan struct{} // closed when all goroutines have ended
 
-	header [frameHeader]byte // buffer of the goroutine that sends
+	header [frameHeader + maxWords]byte // buffer of the goroutine that sends
 
 	toSend    chan struct{} // capacity 1: holds a mark if there are frames to send
 	changed   chan struct{} // capacity 1: a mark makes await and put look at the changed state
@@ -187,6 +187,11 @@ func (s *Stream) Acked() uint64 {
 // bytes, or as many as ?max= behind the address of the input says, and no more than Keep has room for. Send waits while
 // fragments that are not safe fill the memory. Event numbers must grow, and begin at Next or above.
 func (s *Stream) Send(ctx context.Context, event uint64, data []byte) error {
+	return s.SendWith(ctx, event, Words{}, data)
+}
+
+// SendWith sends a fragment as Send does, with a trigger number and a time stamp.
+func (s *Stream) SendWith(ctx context.Context, event uint64, words Words, data []byte) error {
 	s.mu.Lock()
 	last, next, largest := s.lastSentPlusOne, s.resumeEvent, s.maxFragmentSize
 	s.mu.Unlock()
@@ -202,13 +207,13 @@ func (s *Stream) Send(ctx context.Context, event uint64, data []byte) error {
 		return fmt.Errorf("event %d is not sent: Ringlet has taken the events below %d of this run already. Begin at Next, "+
 			"or begin a new run to number anew", event, next)
 	}
-	return s.put(ctx, event, 0, data)
+	return s.put(ctx, event, 0, words, data)
 }
 
 // put queues a frame as soon as there is room.
-func (s *Stream) put(ctx context.Context, event uint64, flags uint8, data []byte) error {
+func (s *Stream) put(ctx context.Context, event uint64, flags uint8, words Words, data []byte) error {
 	for {
-		if queued, err := s.queue(event, flags, data); queued || err != nil {
+		if queued, err := s.queue(event, flags, words, data); queued || err != nil {
 			return err
 		}
 		select {
@@ -220,17 +225,19 @@ func (s *Stream) put(ctx context.Context, event uint64, flags uint8, data []byte
 }
 
 // queue queues a frame; false if there is no room.
-func (s *Stream) queue(event uint64, flags uint8, data []byte) (bool, error) {
+func (s *Stream) queue(event uint64, flags uint8, words Words, data []byte) (bool, error) {
 	if s.settings.Unchecked {
 		flags |= 1
 	}
-	h := &s.header
-	binary.LittleEndian.PutUint64(h[:], event)
+	h := s.header[:frameHeader]
+	binary.LittleEndian.PutUint64(h, event)
 	binary.LittleEndian.PutUint32(h[8:], uint32(len(data)))
-	h[12] = flags
+	h[12] = flags | words.flags()
 	binary.LittleEndian.PutUint16(h[14:], 0x5246)
+	h = words.appendTo(h)
 	if !s.settings.Unchecked {
-		sum := crc32.Update(crc32.Checksum(h[:16], castagnoli), castagnoli, data)
+		sum := crc32.Checksum(h[:16], castagnoli)
+		sum = crc32.Update(crc32.Update(sum, castagnoli, h[frameHeader:]), castagnoli, data)
 		binary.LittleEndian.PutUint32(h[16:], sum)
 	}
 	s.mu.Lock()
@@ -238,7 +245,7 @@ func (s *Stream) queue(event uint64, flags uint8, data []byte) (bool, error) {
 	if s.err != nil {
 		return false, s.err
 	}
-	if !s.buffer.add(event, h[:], data) {
+	if !s.buffer.add(event, h, data) {
 		return false, nil
 	}
 	if s.closing = flags&2 != 0; !s.closing {

@@ -438,7 +438,7 @@ func (s *session) queueFrames() (short bool, err error) {
 		if fr.Flags&flagTyped != 0 {
 			typ = event.BankType(fr.Type)
 		}
-		st.enqueue(live.Fragment{Event: fr.Event, Type: typ, Data: fr.Data}, fr.size())
+		st.enqueue(live.Fragment{Event: fr.Event, Type: typ, Data: fr.Data, Words: fr.Words}, fr.size())
 		free--
 		fragments++
 		bytes += uint64(len(fr.Data))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"ringlet/event"
 	"ringlet/internal/crc32c"
 	"ringlet/internal/secret"
 	"ringlet/source/live"
@@ -32,8 +33,8 @@ const (
 	flagUnchecked  = 1 << 0 // the checksum is absent
 	flagEnd        = 1 << 1 // end of the run: no data; the event number is the first that never comes
 	flagTyped      = 1 << 2 // the frame has its own type in place of the hello's
-	flagTrigger    = 1 << 3 // a trigger number follows the header: kept for later
-	flagStamp      = 1 << 4 // a time stamp follows: kept for later
+	flagTrigger    = 1 << 3 // a trigger number follows the header
+	flagStamp      = 1 << 4 // a time stamp follows
 	flagMessage    = 1 << 5 // no fragment, but a message of the kind in the type's byte; the event number is the ticket
 	flagsVersion1  = flagUnchecked | flagEnd | flagTyped
 	flagsKnown     = flagsVersion1 | flagTrigger | flagStamp
@@ -130,6 +131,7 @@ type frame struct {
 	Type     uint8
 	optional int    // bytes of optional words
 	Data     []byte // in the memory that was parsed
+	event.Words
 }
 
 func (f *frame) size() int { return frameSize + f.optional + len(f.Data) }
@@ -290,6 +292,17 @@ func optionalBytes(flags uint8) int {
 	return n
 }
 
+// setWords takes over the optional words, which the flags announce.
+func (f *frame) setWords(b []byte) {
+	if f.Flags&flagTrigger != 0 {
+		f.HasTrigger, f.Trigger = true, binary.LittleEndian.Uint64(b)
+		b = b[8:]
+	}
+	if f.Flags&flagStamp != 0 {
+		f.HasStamp, f.Stamp = true, binary.LittleEndian.Uint64(b)
+	}
+}
+
 // frameBytesNeeded returns the size in bytes of the frame that b begins with, as far as b tells it; most is the size of
 // the largest fragment.
 func frameBytesNeeded(b []byte, most int) int {
@@ -329,6 +342,7 @@ func parseFrame(f *frame, b []byte, known uint8, most int) error {
 		return errMoreBytesNeeded
 	}
 	f.Data = b[at : at+int(size) : at+int(size)]
+	f.setWords(b[frameSize:at])
 	want := binary.LittleEndian.Uint32(b[16:])
 	if f.Flags&flagUnchecked != 0 {
 		if want != 0 {

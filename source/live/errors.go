@@ -33,12 +33,17 @@ type FragmentError struct {
 	Reference   uint64 // the number that Fault compares it with
 	CounterBits uint8  // not 0: the numbers look like a counter of this many bits that wrapped around
 	GuessedBits uint8  // not 0: the source has a counter of this many bits, and its lap is guessed
+	Lacks       string // not "": what the fragment lacks by which the source's events are matched
 	WideBits    uint8  // not 0: the source has a counter of this many bits, and the number has more
 }
 
 func (e *FragmentError) Error() string {
 	if e.Fault == FaultRepeat {
 		return fmt.Sprintf("source %s: the fragment of event %d came again; the first one stays", e.Source, e.Event)
+	}
+	if e.Lacks != "" {
+		return fmt.Sprintf("source %s: the fragment of event %d has no %s, by which the input matches events: let the "+
+			"front-end send it, or leave number out", e.Source, e.Event, e.Lacks)
 	}
 	if e.WideBits > 0 {
 		return fmt.Sprintf("source %s: a fragment has the number %d, which a counter of %d bits cannot show: correct wrap "+

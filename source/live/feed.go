@@ -11,6 +11,7 @@ type Fragment struct {
 	Event uint64         // number of the event, from 0, counted by the front-end
 	Type  event.BankType // as in an MFP; what the front-end says in its hello, 51 (TestDet) if it says nothing
 	Data  []byte         // at most FeedSettings.MaxFragment bytes, in the feed's memory: valid until ReleaseFragments
+	event.Words
 }
 
 // Feed receives the fragments of one source.

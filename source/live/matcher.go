@@ -64,7 +64,7 @@ func (m *Matcher) Offer(source int, p FragmentRef, now time.Duration) (OfferResu
 	if !s.started && p.Event < NoEvent {
 		s.started, s.since, s.resumed = true, now, now // for events that waited for the source, its time-out begins now
 	}
-	if s.wraps() {
+	if s.offered = p.Event; s.wraps() {
 		if p.Event>>s.counterBits > 0 {
 			s.countThrown(FaultJump)
 			return OfferThrown, &FragmentError{Source: s.name, Event: p.Event, Fault: FaultJump, WideBits: s.counterBits}
@@ -72,7 +72,8 @@ func (m *Matcher) Offer(source int, p FragmentRef, now time.Duration) (OfferResu
 		if m.awaitsCut {
 			return OfferAhead, nil
 		}
-		p.Event = s.unwrap(p.Event, m.firstExpected(), max(m.numbering.window.low, m.cuts.end))
+		s.offered = s.unwrap(p.Event, m.firstExpected(), max(m.numbering.window.low, m.cuts.end))
+		p.Event = s.offered
 	}
 	gaps, at := s.counts.Gaps, s.nextNumber
 	if fault, than := s.checkNumber(p.Event); fault > 0 {
@@ -87,6 +88,16 @@ func (m *Matcher) Offer(source int, p FragmentRef, now time.Duration) (OfferResu
 		return v, s.faultError(s.gapEnd, FaultGap, at)
 	}
 	return v, nil
+}
+
+// Offered returns the number of the fragment that a source offered last, as it was judged.
+func (m *Matcher) Offered(source int) uint64 { return m.numbering.sources[source].offered }
+
+// ThrowUnnumbered counts a fragment of a front-end's event as thrown away, since it lacks what events are matched by.
+func (m *Matcher) ThrowUnnumbered(source int, event uint64, lacks string) error {
+	s := &m.numbering.sources[source]
+	s.countThrown(FaultJump)
+	return &FragmentError{Source: s.name, Event: event, Fault: FaultJump, Lacks: lacks}
 }
 
 // SetStalled says that the caller takes no more fragments from a source, since it has no room, or takes them again. A

@@ -26,6 +26,7 @@ type sourceNumbers struct {
 	gapEnd            uint64        // the first number after those that it left out last
 	emptyRunSteps     int           // how often in a row it left out minEmptyRun numbers or more: it counts in steps
 	lateNumber        uint64        // a late number beyond nextNumber; noFragment if there is none
+	offered           uint64        // the number offered last
 	guessesLap        bool          // the lap of the number offered last follows from the run only
 	guessedAt         uint64        // the last number whose lap was guessed; noFragment if there is none
 	wrapBits          uint8         // not 0: the numbers look like a counter of this many bits that wrapped around

@@ -15,7 +15,9 @@ const Name = "fake"
 // NewRow is a kind of source whose inputs are the feeds of a test; find returns a feed by its name, or nil.
 func NewRow(find func(name string) *Feed) source.InputKind {
 	return source.InputKind{
-		Kind: registry.Kind{Name: Name, Help: "played by a test"},
+		Kind:     registry.Kind{Name: Name, Help: "played by a test"},
+		Counter:  true,
+		HasWords: true,
 		Feed: func(_ context.Context, s live.FeedSettings) (live.Feed, error) {
 			f := find(s.Address)
 			if f == nil {

@@ -31,7 +31,8 @@ _REST = struct.Struct("<II")
 _ACCEPTED, _OUTCOME, _GIVEN_UP, _END_TAKEN, _COMMAND, _PROVE, _SOURCE, _CONFIG = 0, 1, 7, 8, 9, 10, 11, 12
 _FRAME = struct.Struct("<QIBBHI")
 _MARK = 0x5246
-_UNCHECKED, _END, _TYPED, _MESSAGE = 1, 2, 4, 32
+_UNCHECKED, _END, _TYPED, _TRIGGER, _STAMP, _MESSAGE = 1, 2, 4, 8, 16, 32
+_WORD = struct.Struct("<Q")
 _FOLLOW = 0x8004  # option: it follows the run, and cannot do without
 _READY, _FAILED, _DONE = 1, 2, 3
 _COMMANDS = "prepare", "begin", "pause", "resume", "end"
@@ -163,12 +164,16 @@ class Stream:
             return [r for r in self._before + self._given
                     if self._first is not None and r[0] < self._last and r[1] > self._first]
 
-    def send(self, event, data, type=None, timeout=None):
+    def send(self, event, data, type=None, timeout=None, trigger=None, stamp=None):
         """Send the fragment of an event, or keep it until there is a connection. It has at most largest bytes: 65,535, or as
         many as ?max= behind the address of the input says.
 
         Event numbers must grow, and begin at next or above. send waits while fragments that are not safe fill the memory;
         after timeout seconds it raises TimeoutError. Any other error says that the stream cannot go on.
+
+        trigger  number of the trigger, 64 bits: with ?number=trigger behind the address of the input, events are matched
+                 by it
+        stamp    time of the fragment, ns since 1970, UTC
         """
         n = len(data)
         if n > self._largest:
@@ -181,10 +186,14 @@ class Stream:
         if event < self.next:
             raise ValueError("event %d is not sent: Ringlet has taken the events below %d of this run already. Begin "
                              "at next, or begin a new run to number anew" % (event, self.next))
-        if type is None:
-            self._put(event, _FRAME.pack(event, n, _UNCHECKED, 0, _MARK, 0), bytes(data), timeout)
-        else:
-            self._put(event, _FRAME.pack(event, n, _UNCHECKED | _TYPED, type, _MARK, 0), bytes(data), timeout)
+        flags, words = _UNCHECKED, b""
+        if type is not None:
+            flags |= _TYPED
+        if trigger is not None:
+            flags, words = flags | _TRIGGER, _WORD.pack(trigger)
+        if stamp is not None:
+            flags, words = flags | _STAMP, words + _WORD.pack(stamp)
+        self._put(event, _FRAME.pack(event, n, flags, type or 0, _MARK, 0) + words, bytes(data), timeout)
         if self._first is None:
             self._first = event
         self._last = event + 1
@@ -274,7 +283,7 @@ class Stream:
                 number, size, flags, _, _, _ = _FRAME.unpack_from(data, at)
                 if number >= event and not flags & _END:
                     return number
-                at += _FRAME.size + size
+                at += _bytes_of(size, flags)
         return None
 
     def leave(self, timeout=_LEAVE):
@@ -356,10 +365,10 @@ class Stream:
             last, data, large = rest.popleft()
             at = 0
             while at < len(data):
-                number, size, _, _, _, _ = _FRAME.unpack_from(data, at)
+                number, size, flags, _, _, _ = _FRAME.unpack_from(data, at)
                 if number >= event:
                     break
-                at += _FRAME.size + size
+                at += _bytes_of(size, flags)
             rest.appendleft((last, data[at:], large))
         return rest
 
@@ -525,6 +534,11 @@ class Stream:
             self._changed.notify_all()
             if self._closed:
                 conn.close()
+
+
+def _bytes_of(size, flags):
+    """The size of a frame with size bytes of data."""
+    return _FRAME.size + size + (8 if flags & _TRIGGER else 0) + (8 if flags & _STAMP else 0)
 
 
 def _read_secret(address, name):

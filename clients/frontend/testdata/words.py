@@ -1,0 +1,10 @@
+"""Sends events, of which those with an odd number have a trigger number, and each second pair has a time stamp."""
+
+import sys
+
+from ringlet.stream import Stream
+
+with Stream(sys.argv[1], timeout=60, keep=1 << 20) as s:
+    for e in range(int(sys.argv[2])):
+        s.send(e, bytes([e & 255]) * (e % 100), trigger=3 * e if e & 1 else None,
+               stamp=7 * e + (1 << 60) if e & 2 else None)

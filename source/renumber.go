@@ -1,0 +1,122 @@
+package source
+
+import (
+	"ringlet/event"
+	"ringlet/source/live"
+)
+
+// The Matcher counts in the numbers by which events are matched, a feed in the events of its front-end. The methods
+// below stand between them. mu is held.
+
+// isTranslated says that the two differ.
+func (in *intake) isTranslated() bool { return in.options.NumberedBy != ByEvent }
+
+// resumeEvent is the event from which a front-end is to send, when numbers below next are accepted.
+func (in *intake) resumeEvent(next uint64) uint64 {
+	if in.isTranslated() {
+		return in.translation.ResumeEvent(next)
+	}
+	return next
+}
+
+// safeEvent is the event below which all are safe, when all numbers below safe are.
+func (in *intake) safeEvent(safe uint64) uint64 {
+	if in.isTranslated() {
+		return in.translation.SafeEvent(safe)
+	}
+	return safe
+}
+
+// noteOffered notes which number the matcher has for a fragment of the feed.
+func (in *intake) noteOffered(f *live.Fragment, ref uint64) {
+	if in.isTranslated() {
+		in.translation.Add(ref, f.Event, in.live.matcher.Offered(in.index))
+	}
+}
+
+// noteThrown notes that the feed is to report a fragment that the matcher did not keep.
+func (in *intake) noteThrown(ref uint64, wrong *live.FragmentError) {
+	if in.isTranslated() {
+		in.noteTranslated(ref, wrong.Fault)
+	} else if wrong.WideBits == 0 { // else it is the number of no event
+		in.noteGivenUp(wrong.Event, wrong.Fault)
+	}
+}
+
+// noteDropped notes that the feed is to report a fragment that the matcher gave back.
+func (in *intake) noteDropped(d *live.DroppedFragment) {
+	if in.isTranslated() {
+		in.noteTranslated(d.Ref, d.Fault)
+	} else {
+		in.noteGivenUp(d.Event, d.Fault)
+	}
+}
+
+func (in *intake) noteTranslated(ref uint64, why live.Fault) {
+	if event, ok := in.translation.GiveUp(ref); ok {
+		in.noteGivenUp(event, why)
+	}
+}
+
+// throwUnnumbered throws away a fragment that lacks the number by which the input matches events.
+func (in *intake) throwUnnumbered(f *live.Fragment, ref uint64, lacks string) {
+	err := in.live.matcher.ThrowUnnumbered(in.index, f.Event, lacks)
+	in.stage.free(ref)
+	in.translation.Add(ref, f.Event, live.NoEvent)
+	in.noteTranslated(ref, live.FaultJump)
+	in.logFault(err)
+	in.live.changed.Broadcast()
+}
+
+// numberOf is the number by which a fragment is matched; else lacks says what the fragment lacks.
+func (o *Options) numberOf(f *live.Fragment) (number uint64, lacks string) {
+	switch {
+	case o.NumberedBy == ByEvent:
+		return f.Event, ""
+	case o.NumberedBy == ByTrigger && f.HasTrigger:
+		return f.Trigger, ""
+	case o.NumberedBy == ByTrigger:
+		return 0, "trigger number"
+	case !f.HasStamp:
+		return 0, "time stamp"
+	}
+	return ticks(f.Stamp, o.Period, o.Delay)
+}
+
+// ticks is the number of the nearest tick of a clock to a time stamp less a delay. All times are in ns.
+func ticks(stamp, period uint64, delay int64) (number uint64, lacks string) {
+	at := stamp - uint64(delay)
+	if delay >= 0 && at > stamp || delay < 0 && at < stamp {
+		return 0, "time stamp from its delay on"
+	}
+	number = at / period
+	if rest := at % period; rest >= period-rest {
+		number++
+	}
+	return number, ""
+}
+
+// hasWords says whether a fragment of a cut has a trigger number or a time stamp.
+func (in *intake) hasWords(pieces []live.FragmentRef) bool {
+	for i := range pieces {
+		if pieces[i].Event == live.NoEvent {
+			continue
+		}
+		if w := in.stage.words(pieces[i].Ref); w.HasTrigger || w.HasStamp {
+			return true
+		}
+	}
+	return false
+}
+
+// putWords writes the table of words of a worded MFP.
+func (in *intake) putWords(dst []byte, pieces []live.FragmentRef) {
+	table := event.WordsTable(dst, len(pieces))
+	for i := range pieces {
+		var w event.Words
+		if pieces[i].Event != live.NoEvent {
+			w = in.stage.words(pieces[i].Ref)
+		}
+		event.PutWords(table, i, w)
+	}
+}
