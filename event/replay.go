@@ -189,8 +189,8 @@ type SourceFragment struct {
 
 // AppendRecordFromFragments appends a version 3 record with one raw bank for each fragment, in the given order; an
 // empty fragment becomes an empty bank, one above MaxBankData bytes a chain of banks. It takes run, orbit and bunch
-// from h, sets the trigger mask to all ones, and computes size and checksum. If the record does not fit the 32 bits of its
-// size, the error is of kind ErrRange, and dst is returned unchanged.
+// from h, sets the trigger mask to all ones, and computes size and checksum. If the record does not fit the 32 bits of
+// its size, the error is of kind ErrRange, and dst is returned unchanged.
 //
 // It is for generated data; Rebuilder is for container fragments.
 func AppendRecordFromFragments(dst []byte, h MDFHeader, fragments []SourceFragment) ([]byte, error) {

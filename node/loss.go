@@ -167,9 +167,6 @@ func (s *session) LinkDown(rank int, err error) {
 	expendable := s.isExpendable(rank)
 	if expendable {
 		s.losses.add(rank)
-		if s.hasDecisionUnitOnly(rank) {
-			s.losses.setUnitOver(rank, core.Builder, true) // nothing else here depends on it
-		}
 	}
 	for _, c := range s.components {
 		c.linkLost(rank)
@@ -199,9 +196,12 @@ func (s *session) mayRejoin() func(rank int) bool {
 // isVacated tells whether this node has finished with all units of a rank. Only readout units deal with builder units;
 // a node with the decision unit alone deals with neither, and hears nothing of them from the scheduler.
 func (s *session) isVacated(rank int) bool {
+	if s.hasDecisionUnitOnly(rank) {
+		return s.losses.isLost(rank) // nothing else here depends on it
+	}
 	m := s.view.GetMembers()[rank]
 	reads := m.GetReadout() && (s.self.GetReadout() || s.self.GetBuilder())
-	builds := m.GetBuilder() && s.self.GetReadout() || s.hasDecisionUnitOnly(rank)
+	builds := m.GetBuilder() && s.self.GetReadout()
 	return (!reads || s.losses.isUnitOver(rank, core.Readout)) &&
 		(!builds || s.losses.isUnitOver(rank, core.Builder))
 }

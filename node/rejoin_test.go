@@ -237,3 +237,19 @@ func TestVacatedForTheDecisionUnit(t *testing.T) {
 		}
 	}
 }
+
+// TestDecisionUnitComesBackToANewProcess holds that a node which came into the run while the decision unit's was lost
+// lets that link: it has never had a link to it.
+func TestDecisionUnitComesBackToANewProcess(t *testing.T) {
+	members := []*nodev1.Member{{Name: "n0", Rank: 0, Readout: true, Builder: true}, {Name: "n1", Rank: 1}}
+	s := &session{base: base{assignment: &assignment{view: &nodev1.View{Members: members}, self: members[0],
+		decisionRank: 1}, losses: losses{}}}
+	if s.isVacated(1) {
+		t.Error("it lets another process link while it has a link")
+	}
+	s.losses.add(1)  // by configure, which names who is lost
+	s.losses.begin() // by start
+	if !s.isVacated(1) {
+		t.Error("it does not let the decision unit's node link")
+	}
+}

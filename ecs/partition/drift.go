@@ -80,8 +80,8 @@ func newDriftWatch(run *nodes.Run) *driftWatch {
 		earlier: endFindings(run.Drift())}
 }
 
-// endFindings is what a control found that is gone: it knows that a source was apart until it looked last. If the source
-// still is, its successor finds it again.
+// endFindings is what a control found that is gone: it knows that a source was apart until it looked last. If the
+// source still is, its successor finds it again.
 func endFindings(d figures.Drift) figures.Drift {
 	d.Findings = slices.Clone(d.Findings[:min(len(d.Findings), drift.MaxFindings)])
 	for i := range d.Findings {

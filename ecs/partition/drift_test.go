@@ -54,7 +54,8 @@ func TestDriftOfAnEarlierControl(t *testing.T) {
 	}
 	w := &driftWatch{monitor: drift.New([]string{"trigger", "tof"}), earlier: endFindings(*read.Drift)}
 	d := w.findings([]string{"trigger", "tof"})
-	if len(d.Findings) != 2 || d.Findings[0].Until != 500 || d.Findings[1].Until != 90 || d.Slips != 3 || d.Compared != 5000 {
+	if len(d.Findings) != 2 || d.Findings[0].Until != 500 || d.Findings[1].Until != 90 || d.Slips != 3 ||
+		d.Compared != 5000 {
 		t.Errorf("%+v", d)
 	}
 }

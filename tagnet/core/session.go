@@ -298,8 +298,8 @@ func (c *Core) excludeBU(unit int, lost bool) (reissued int, err error) {
 }
 
 // includeBU lets an excluded builder unit attach again, and gives it tokens once it has. It is refused with NotNow when
-// drained, and while a readout unit has not confirmed the exclusion. A lost unit is refused: its former process, to which
-// readout units have no links any more, would attach.
+// drained, and while a readout unit has not confirmed the exclusion. A lost unit is refused: its former process would
+// attach, to which readout units have no links any more.
 func (c *Core) includeBU(unit int) error {
 	b, s := &c.alloc.bus[unit], c.session(Unit{Builder, unit})
 	switch {

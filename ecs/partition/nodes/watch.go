@@ -267,8 +267,8 @@ func (w *watch) retireLogged(p process) {
 	}
 }
 
-// retireReplaced retires a process in whose place another has the units of a member, and closes its connection. One that
-// stands still is told when it goes on, unless the run is over by then.
+// retireReplaced retires a process in whose place another has the units of a member, and closes its connection. One
+// that stands still is told when it goes on, unless the run is over by then.
 func (w *watch) retireReplaced(r *Run, p process, conn *grpc.ClientConn) {
 	defer func() { _ = conn.Close() }()
 	for {
