@@ -35,7 +35,7 @@ var budgets = map[string]int{
 	"ecs/journal":              230,
 	"ecs/lineserver":           235,
 	"ecs/page":                 120,
-	"ecs/partition":            5010,
+	"ecs/partition":            5025,
 	"ecs/partition/fault":      1155,
 	"ecs/partition/merging":    120,
 	"ecs/partition/nodes":      5800,

@@ -203,11 +203,23 @@ func (c *conductor) reportStopProgress(ctx context.Context, run *nodes.Run) (end
 	return func() { endWatch(); endReports() }
 }
 
+// endFrontends tells front-ends that the run ends, and waits for their last fragments, unless a user asks for abandon.
+func (c *conductor) endFrontends(ctx context.Context, run *nodes.Run) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer stopwatch.RunEvery(waitReportInterval/10, func() {
+		if c.currentState().pendingCommand.abandon {
+			cancel()
+		}
+	})()
+	run.EndSources(ctx)
+}
+
 // drain waits until every issued MEP has its outcome, a fault strikes, the step times out, or a user asks for abandon.
 func (c *conductor) drain(ctx context.Context, run *nodes.Run, answer *ecsrun.Input) error {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
-	run.EndSources(ctx)
+	c.endFrontends(ctx, run)
 	_ = run.Drain() // repeated below if the scheduler cannot be reached
 	for {
 		select {
