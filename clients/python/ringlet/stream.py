@@ -220,7 +220,7 @@ class Stream:
             if command.connection != self._connections:
                 return  # the connection is another one: the readout unit asks again
             self._seal()
-            self._unsent.append((0, frame))  # behind all fragments so far, and not kept
+            self._unsent.append((0, frame, b""))  # behind all fragments so far, and not kept
             self._idle = False
             self._filled.notify()
 
