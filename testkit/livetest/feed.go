@@ -50,8 +50,8 @@ func (f *Feed) Send(source uint16, size int, events ...uint64) {
 	}
 }
 
-// SendTriggers queues fragments of size bytes with these trigger numbers, and the data of these. They have event numbers
-// from first on.
+// SendTriggers queues fragments of size bytes with these trigger numbers, and the data of these. They have event
+// numbers from first on.
 func (f *Feed) SendTriggers(source uint16, size int, first uint64, triggers ...uint64) {
 	for i, n := range triggers {
 		f.enqueue(live.Fragment{Event: first + uint64(i), Type: 51, Data: Data(source, n, size), Words: event.Words{
@@ -61,7 +61,8 @@ func (f *Feed) SendTriggers(source uint16, size int, first uint64, triggers ...u
 	}
 }
 
-// SendStamped queues a fragment of size bytes with an event number of its own and a time stamp, and the data of event e.
+// SendStamped queues a fragment of size bytes with an event number of its own and a time stamp, and the data of event
+// e.
 func (f *Feed) SendStamped(source uint16, size int, own, stamp, e uint64) {
 	f.enqueue(live.Fragment{Event: own, Type: 51, Data: Data(source, e, size), Words: event.Words{
 		HasStamp: true,

@@ -16,8 +16,8 @@ type Fragment struct {
 	Words event.Words
 }
 
-// Build makes the packet of the fragments; it computes h.NumFragments and h.Size, and h.Wide and h.Worded unless they are
-// set.
+// Build makes the packet of the fragments; it computes h.NumFragments and h.Size, and h.Wide and h.Worded unless they
+// are set.
 func Build(h event.MFPHeader, fragments ...Fragment) []byte {
 	h.NumFragments = len(fragments)
 	for _, f := range fragments {
