@@ -73,14 +73,16 @@ func AppendSlowData(runDir, node string, lines []byte) (err error) {
 	if last[0] != '\n' { // a killed process left a line that is not whole
 		lines = append([]byte{'\n'}, lines...)
 	}
+	if size == 0 { // a file with lines has its name on the disk
+		if err := SyncDir(runDir); err != nil {
+			return err
+		}
+	}
 	if _, err = f.Write(lines); err == nil {
 		err = f.Sync()
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return errors.Join(err, f.Truncate(size))
-	case size == 0:
-		return SyncDir(runDir)
 	}
 	return nil
 }

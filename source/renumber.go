@@ -53,7 +53,11 @@ func (in *intake) noteDropped(d *live.DroppedFragment) {
 }
 
 func (in *intake) noteTranslated(ref uint64, why live.Fault) {
-	if event, ok := in.translation.GiveUp(ref); ok {
+	event, isNew, ok := in.translation.GiveUp(ref)
+	if why == live.FaultRepeat && isNew {
+		why = live.FaultJump // another event, with the number of one that is here: it is in no file
+	}
+	if ok {
 		in.noteGivenUp(event, why)
 	}
 }

@@ -52,6 +52,7 @@ func TestMatchedByTrigger(t *testing.T) {
 		time.Sleep(time.Second)
 		want := []live.GivenUpRange{
 			{From: 1002, To: 1003, Fault: live.FaultJump}, {From: 1005, To: 1006, Fault: live.FaultJump},
+			{From: 1008, To: 1009, Fault: live.FaultJump}, // another event with a trigger number that was there
 		}
 		if d := cmp.Diff(want, b.GivenUp()); d != "" || b.Acknowledged() != 1009 || b.Resumed() != 1009 {
 			t.Errorf("%d is safe, and %d is next: %s", b.Acknowledged(), b.Resumed(), d)

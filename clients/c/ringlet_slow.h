@@ -197,13 +197,18 @@ static inline int ringlet_slow_send(ringlet_slow *s, const char *name, const cha
     char line[8192 + 512];
     double until = timeout_ms < 0 ? 1e18 : ringlet_slow_clock(CLOCK_MONOTONIC) + timeout_ms / 1000.0;
     s->why[0] = 0;
-    if (!s->address[0] || !name[0] || strpbrk(name, " \t\r\n") || strlen(name) > 200 || strlen(value) > 8192) {
+    if (!s->address[0] || !name[0] || name[0] == '#' || strpbrk(name, " \t\r\n") || strlen(name) > 200 || strlen(value) > 8192) {
         snprintf(s->why, sizeof s->why, "the name has blanks or nothing, the text is too long, or there is no address");
         return RINGLET_SLOW_WRONG;
     }
     if (time == 0)
         time = ringlet_slow_clock(CLOCK_REALTIME);
-    snprintf(line, sizeof line, "%s %s %.6f\n", name, value, time);
+    if (!(time >= 0 && time < 7e9)) {
+        snprintf(s->why, sizeof s->why, "the time is not in seconds since 1970");
+        return RINGLET_SLOW_WRONG;
+    }
+    long long us = (long long)(time * 1e6 + 0.5); /* a locale's comma would be no point */
+    snprintf(line, sizeof line, "%s %s %lld.%06lld\n", name, value, us / 1000000, us % 1000000);
     for (;;) {
         int answer, error = ringlet_slow_once(s, line, &answer, until);
         if (!error)
@@ -227,6 +232,9 @@ static inline int ringlet_slow_number(ringlet_slow *s, const char *name, double 
         return RINGLET_SLOW_WRONG;
     }
     snprintf(text, sizeof text, "%.17g", value);
+    for (char *c = text; *c; c++)
+        if (*c == ',') /* of a locale */
+            *c = '.';
     return ringlet_slow_send(s, name, text, time, timeout_ms);
 }
 

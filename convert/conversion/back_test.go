@@ -184,8 +184,8 @@ func same(t testing.TB, got, want []row) {
 
 func equal(a, b row) bool {
 	return a.Run == b.Run && a.Event == b.Event && a.Orbit == b.Orbit && a.Bunch == b.Bunch && a.Source == b.Source &&
-		a.Type == b.Type && a.Version == b.Version && a.Missing == b.Missing && a.Size == b.Size && sameWord(a.Trigger, b.Trigger) &&
-		sameWord(a.Stamp, b.Stamp)
+		a.Type == b.Type && a.Version == b.Version && a.Missing == b.Missing && a.Size == b.Size &&
+		sameWord(a.Trigger, b.Trigger) && sameWord(a.Stamp, b.Stamp)
 }
 
 func sameWord(a, b *uint64) bool { return a == b || a != nil && b != nil && *a == *b }

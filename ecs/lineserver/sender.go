@@ -94,11 +94,11 @@ func (s *sender) hasLine() bool {
 
 // add adds a line. An empty one, and a comment, is no value and no error.
 func (b *batch) add(number uint64, line string, tooLong bool) {
-	if text := strings.TrimSpace(line); text == "" || text[0] == '#' {
+	if tooLong { // of line there is a part
+		b.refuse(number, fmt.Errorf("the line has more than %d bytes", slowdata.MaxLine))
 		return
 	}
-	if tooLong {
-		b.refuse(number, fmt.Errorf("the line has more than %d bytes", slowdata.MaxLine))
+	if text := strings.TrimSpace(line); text == "" || text[0] == '#' {
 		return
 	}
 	v, err := slowdata.Parse(line, time.Now())

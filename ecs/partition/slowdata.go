@@ -38,8 +38,9 @@ type slowRequest struct {
 const (
 	// maxSlowRequests bounds the requests that wait: more than senders that can be connected.
 	maxSlowRequests = 1024
-	// maxSlowValues is how many values are written together, beyond those of one request.
-	maxSlowValues = 1024
+	// maxSlowValues is how many values are written together, beyond those of one request: of at most 6.4 kB each, less
+	// than a node takes in one call.
+	maxSlowValues = 200
 	// slowRetryInterval is the time between two attempts to write while no node can.
 	slowRetryInterval = time.Second
 )

@@ -23,7 +23,7 @@ func (t *Table) Note(v Value) error {
 	case !known && len(t.byName) >= maxNames:
 		return fmt.Errorf("%s would be the name number %d of slow data, and at most %d are kept: use fewer names, and start "+
 			"the control anew to forget those of earlier", v.Name, maxNames+1, maxNames)
-	case known && v.Time.Before(was.Time):
+	case known && v.Time.Before(was.Time) && !was.Time.After(v.Received): // a time that is still to come was wrong
 		return nil
 	case t.byName == nil:
 		t.byName = map[string]Value{}

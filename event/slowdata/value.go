@@ -122,8 +122,8 @@ func (v *Value) check() error {
 		return fmt.Errorf("the text of %s has %d bytes, and at most %d are kept: shorten it", v.Name, len(v.Text), maxText)
 	case !utf8.ValidString(v.Text):
 		return fmt.Errorf("the text of %s is not UTF-8", v.Name)
-	case v.Time.Year() < 1970 || v.Time.Year() > 2200:
-		return fmt.Errorf("the time of %s is in the year %d: send seconds since 1970", v.Name, v.Time.Year())
+	case v.Time.UTC().Year() < 1970 || v.Time.UTC().Year() > 2200: // files have UTC
+		return fmt.Errorf("the time of %s is in the year %d: send seconds since 1970", v.Name, v.Time.UTC().Year())
 	}
 	return nil
 }

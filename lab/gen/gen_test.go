@@ -145,7 +145,7 @@ func TestGenerateRefuses(t *testing.T) {
 		{t.Context(), func(c *Config) { c.Streams = 0 }, "streams"},
 		{t.Context(), func(c *Config) { c.Format = 0 }, "format(0)"},
 		{t.Context(), func(c *Config) { c.Path = dir }, "not a regular file"},
-		{t.Context(), func(c *Config) { c.FragmentSize, c.Model = 65530, pattern.Constant }, "carries at most"},
+		{t.Context(), func(c *Config) { c.FragmentSize, c.Model = 2<<30, pattern.Constant }, "fragment"},
 		{cancelled, func(*Config) {}, "canceled"},
 	} {
 		c := ok

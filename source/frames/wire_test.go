@@ -107,6 +107,7 @@ var goldenFrames2 = []frame{
 		Flags:    flagUnchecked | flagTrigger,
 		optional: 8,
 		Data:     []byte{0xab, 0xcd},
+		Words:    event.Words{HasTrigger: true, Trigger: 0x5a5a5a5a5a5a5a5a},
 	},
 	{
 		Event:    9,
@@ -114,6 +115,12 @@ var goldenFrames2 = []frame{
 		Type:     uint8(event.FragmentMissing),
 		optional: 16,
 		Data:     []byte{0xff},
+		Words: event.Words{
+			HasTrigger: true,
+			HasStamp:   true,
+			Trigger:    0x5a5a5a5a5a5a5a5a,
+			Stamp:      0x5a5a5a5a5a5a5a5a,
+		},
 	},
 	goldenFrames[3],
 }

@@ -30,7 +30,8 @@ const maxTrustedGap = 1024
 // neither the one before it nor the highest one so far may be wrong: it moves nothing.
 func (t *Translation) Add(ref, event, number uint64) {
 	follows := func(from uint64) bool { return event >= from && event-from < maxTrustedGap }
-	ok := !t.hasLast || follows(t.trusted) || event > t.trusted && follows(t.last+1)
+	grows := t.hasLast && t.last >= t.trusted && event > t.last // two in a row above all before prove the second
+	ok := !t.hasLast || follows(t.trusted) || event > t.trusted && (follows(t.last+1) || grows)
 	if ok {
 		t.trusted = event + 1
 	}
@@ -38,15 +39,16 @@ func (t *Translation) Add(ref, event, number uint64) {
 	t.entries = append(t.entries, translated{ref: ref, event: event, number: number, isTrusted: ok})
 }
 
-// GiveUp notes that a fragment was given up, and returns its event; false if there is no such fragment.
-func (t *Translation) GiveUp(ref uint64) (event uint64, ok bool) {
+// GiveUp notes that a fragment was given up, and returns its event, and whether the event came for the first time; ok is
+// false if there is no such fragment.
+func (t *Translation) GiveUp(ref uint64) (event uint64, isNew, ok bool) {
 	l := t.entries[t.first:]
 	i := sort.Search(len(l), func(i int) bool { return l[i].ref >= ref })
 	if i == len(l) || l[i].ref != ref {
-		return 0, false
+		return 0, false, false
 	}
 	l[i].isOver = true
-	return l[i].event, true
+	return l[i].event, l[i].isTrusted, true
 }
 
 // ResumeEvent returns the event from which the front-end is to send, when fragments are accepted below a number.

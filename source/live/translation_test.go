@@ -37,7 +37,7 @@ func TestTranslation(t *testing.T) {
 			case 2:
 				if len(all) > 0 {
 					i := rapid.IntRange(0, len(all)-1).Draw(t, "given up")
-					got, ok := x.GiveUp(uint64(i))
+					got, _, ok := x.GiveUp(uint64(i))
 					if ok && got != all[i].event {
 						t.Fatalf("event %d was given up, not %d", got, all[i].event)
 					}

@@ -80,7 +80,7 @@ class Sender:
 
 
 def _line(name, value, time):
-    if not name or name.split() != [name]:
+    if not name or name.split() != [name] or name[0] == "#":
         raise ValueError("a name has at least one character, and no blanks: %r" % (name,))
     if isinstance(value, str):
         text = json.dumps(value)

@@ -90,7 +90,7 @@ func TestInclude(t *testing.T) {
 		"never confirmed":  {reconciledAfter: never, takes: most, says: "r1 may still be writing"},
 		"never comes back": {attached: never, takes: most, says: "has not come back"},
 		"the run ends":     {reconciledAfter: never, drained: time.Second, takes: time.Second, says: "the run is over"},
-		"lost meanwhile": {reconciledAfter: 500 * time.Millisecond, lost: true, takes: 500 * time.Millisecond,
+		"lost meanwhile": {reconciledAfter: 500 * time.Millisecond, lost: true, takes: 100 * time.Millisecond,
 			says: "was lost"},
 		"the scheduler not": {fails: errors.New("the scheduler is gone"), says: "is gone"},
 	} {

@@ -39,7 +39,7 @@ func KeepSlowData(ctx context.Context, r *Run, lines []byte) error {
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case status.Code(err) == codes.ResourceExhausted:
+		case status.Code(err) == codes.ResourceExhausted, status.Code(err) == codes.InvalidArgument: // for ever
 			return &SlowDataFullError{status.Convert(err).Message()}
 		}
 		errs = append(errs, fmt.Errorf("on %s: %s", n.name, status.Convert(err).Message()))

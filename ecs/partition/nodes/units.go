@@ -369,7 +369,7 @@ func (u *units) reconnect(ctx context.Context, n *member, at cluster.Member) err
 	if former := n.conn.swap(conn); before == n.process() || u.run.Presence(n.name).ProcessEnded {
 		_ = former.Close()
 	} else {
-		go u.run.watch.retireReplaced(u.run, process{before, nodev1.NewNodeClient(former), n.term}, former)
+		go u.run.watch.retireReplaced(u.run, n, process{before, nodev1.NewNodeClient(former), n.term}, former)
 	}
 	soon, cancel := context.WithTimeout(ctx, u.run.opts.timeoutFor(firstAnswerTimeout))
 	defer cancel()

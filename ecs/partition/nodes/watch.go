@@ -269,12 +269,12 @@ func (w *watch) retireLogged(p process) {
 
 // retireReplaced retires a process in whose place another has the units of a member, and closes its connection. One
 // that stands still is told when it goes on, unless the run is over by then.
-func (w *watch) retireReplaced(r *Run, p process, conn *grpc.ClientConn) {
+func (w *watch) retireReplaced(r *Run, n *member, p process, conn *grpc.ClientConn) {
 	defer func() { _ = conn.Close() }()
-	for {
+	for n.process() != p.name { // else it has the units again
 		err := w.retire(p)
-		if err == nil || isConnRefused(err) || r.isEnding() {
-			return
+		if err == nil || isConnRefused(err) || status.Code(err) == codes.FailedPrecondition || r.isEnding() {
+			return // it has heard it, or has nothing to drop
 		}
 		time.Sleep(rewatchInterval)
 	}
