@@ -123,6 +123,7 @@ func newFarmOf(t *testing.T, names []string, roles map[string]string, change fun
 	h.cfg.Nodes, h.cfg.Packing, h.cfg.Slots = len(names), 500, 4
 	h.cfg.Rate, h.cfg.FragmentSize = 20_000, 30        // leaves the processors free for what is tried
 	h.cfg.Debug.BarrierTimeout = patiently.LongTimeout // a busy machine is no fault
+	h.cfg.Silence = 12 * time.Second                   // nor is a process that gets no processor
 	// names the segments of configured nodes, all of which live in this process
 	h.cfg.RunNumber = farms.Add(1)
 	if change != nil {
