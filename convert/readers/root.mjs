@@ -13,17 +13,23 @@ for (const kind of ['log', 'warn', 'error']) {
 const printed = value =>
   typeof value === 'object' ? JSON.stringify(Buffer.from(value).toString('base64')) : String(value)
 
+// Trigger numbers and stamps are there or not: 2^64-1 stands for none. JSON lines have them before the data.
+const words = ['trigger', 'stamp'], none = 2n ** 64n - 1n
+const ordered = names => [
+  ...names.filter(n => n !== 'data' && !words.includes(n)), ...words.filter(n => names.includes(n)), ...names.filter(n => n === 'data')]
+
 const read = async path => {
   const file = await openFile(path)
   const lines = []
   for (const key of file.fKeys.filter(k => k.fClassName === 'TTree')) {
     const tree = await file.readObject(`${key.fName};${key.fCycle}`)
-    const names = tree.fBranches.arr.map(b => b.fName)
+    const names = ordered(tree.fBranches.arr.map(b => b.fName))
     const selector = new TSelector()
     for (const name of names) selector.addBranch(name)
     let entries = 0
     selector.Process = function () {
-      lines.push('{' + names.map(n => `"${n}":${printed(this.tgtobj[n])}`).join(',') + '}\n')
+      const there = names.filter(n => !words.includes(n) || BigInt(this.tgtobj[n]) !== none)
+      lines.push('{' + there.map(n => `"${n}":${printed(this.tgtobj[n])}`).join(',') + '}\n')
       entries++
     }
     if (tree.fEntries > 0) await treeProcess(tree, selector) // JSROOT warns of branches without entries
