@@ -818,9 +818,9 @@ static inline int ringlet_stream_open(ringlet_stream *s, const char *address, co
         return ringlet_st__fail(s, s->error = RINGLET_STREAM_SETTINGS, "the name of a front-end has %zu bytes: 64 are the most", n);
     if (s->set.keep == 0)
         s->set.keep = (size_t)64 << 20;
-    if (s->set.keep < RINGLET_ST__NARROW + RINGLET_ST__HEADER)
+    if (s->set.keep < (size_t)RINGLET_ST__NARROW + (size_t)RINGLET_ST__HEADER)
         return ringlet_st__fail(s, s->error = RINGLET_STREAM_SETTINGS, "a stream cannot keep %zu bytes only: %d is one fragment",
-                                s->set.keep, RINGLET_ST__NARROW + RINGLET_ST__HEADER);
+                                s->set.keep, (int)RINGLET_ST__NARROW + (int)RINGLET_ST__HEADER);
     if (s->set.type < 0 || s->set.type > 254 || (s->set.has_source && (s->set.source < 0 || s->set.source > 65534)))
         return ringlet_st__fail(s, s->error = RINGLET_STREAM_SETTINGS, "a type is 1 to 254, and a source 0 to 65534");
     if ((s->error = ringlet_st__secret(s, address)) != 0)
