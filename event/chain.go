@@ -63,9 +63,8 @@ func putFragment(dst []byte, f *SourceFragment) {
 	}
 }
 
-// BankFragments walks a sequence of banks as the fragments that they hold, with
-// chains joined. It allocates only to join a chain longer than those before, and no more than the chain has in the
-// sequence:
+// BankFragments walks a sequence of banks as the fragments that they hold, with chains joined. It allocates only to
+// join a chain longer than those before, and no more than the chain has in the sequence:
 //
 //	for c := event.JoinBanks(banks); c.Next(); {
 //		use(c.Fragment())

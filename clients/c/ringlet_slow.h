@@ -198,7 +198,7 @@ static inline int ringlet_slow_send(ringlet_slow *s, const char *name, const cha
     double until = timeout_ms < 0 ? 1e18 : ringlet_slow_clock(CLOCK_MONOTONIC) + timeout_ms / 1000.0;
     s->why[0] = 0;
     if (!s->address[0] || !name[0] || name[0] == '#' || strpbrk(name, " \t\r\n") || strlen(name) > 200 || strlen(value) > 8192) {
-        snprintf(s->why, sizeof s->why, "the name has blanks or nothing, the text is too long, or there is no address");
+        snprintf(s->why, sizeof s->why, "the name is empty, has blanks or begins with #, the text is too long, or there is no address");
         return RINGLET_SLOW_WRONG;
     }
     if (time == 0)

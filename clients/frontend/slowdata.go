@@ -58,7 +58,7 @@ func (s *SlowSender) Close() {
 
 func (s *SlowSender) send(ctx context.Context, name, value string, at time.Time) error {
 	if len(strings.Fields(name)) != 1 || strings.TrimSpace(name) != name || name[0] == '#' {
-		return &UnkeptError{fmt.Sprintf("the name %q has blanks, or nothing", name)}
+		return &UnkeptError{fmt.Sprintf("the name %q is empty, has blanks, or begins with #", name)}
 	}
 	line := fmt.Sprintf("%s %s %d.%06d\n", name, value, at.Unix(), at.Nanosecond()/1000)
 	for {

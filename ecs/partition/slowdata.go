@@ -170,12 +170,12 @@ func (k *slowKeeper) write(lines []byte) error {
 			return errNoSlowFiles
 		}
 		err := nodes.KeepSlowData(k.ctx, run, lines)
-		var full *nodes.SlowDataFullError
+		var refused *nodes.SlowDataRefusedError
 		if err == nil || k.ctx.Err() != nil {
 			return err
 		}
 		k.warn(run.Number(), err)
-		if errors.As(err, &full) {
+		if errors.As(err, &refused) {
 			return err
 		}
 		select {

@@ -27,10 +27,11 @@ type translated struct {
 const maxTrustedGap = 1024
 
 // Add adds a fragment of a front-end's event that was offered under a number. Refs grow. An event number that follows
-// neither the one before it nor the highest one so far may be wrong: it moves nothing.
+// neither the one before it nor the highest one so far may be wrong: it moves nothing. Two in a row above all others
+// prove the second.
 func (t *Translation) Add(ref, event, number uint64) {
 	follows := func(from uint64) bool { return event >= from && event-from < maxTrustedGap }
-	grows := t.hasLast && t.last >= t.trusted && event > t.last // two in a row above all before prove the second
+	grows := t.hasLast && t.last >= t.trusted && event > t.last
 	ok := !t.hasLast || follows(t.trusted) || event > t.trusted && (follows(t.last+1) || grows)
 	if ok {
 		t.trusted = event + 1
@@ -39,8 +40,8 @@ func (t *Translation) Add(ref, event, number uint64) {
 	t.entries = append(t.entries, translated{ref: ref, event: event, number: number, isTrusted: ok})
 }
 
-// GiveUp notes that a fragment was given up, and returns its event, and whether the event came for the first time; ok is
-// false if there is no such fragment.
+// GiveUp notes that a fragment was given up, and returns its event, and whether the event came for the first time; ok
+// is false if there is no such fragment.
 func (t *Translation) GiveUp(ref uint64) (event uint64, isNew, ok bool) {
 	l := t.entries[t.first:]
 	i := sort.Search(len(l), func(i int) bool { return l[i].ref >= ref })

@@ -81,7 +81,7 @@ class Sender:
 
 def _line(name, value, time):
     if not name or name.split() != [name] or name[0] == "#":
-        raise ValueError("a name has at least one character, and no blanks: %r" % (name,))
+        raise ValueError("a name has at least one character and no blanks, and does not begin with #: %r" % (name,))
     if isinstance(value, str):
         text = json.dumps(value)
     elif math.isfinite(value):

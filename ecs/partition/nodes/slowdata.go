@@ -15,14 +15,14 @@ import (
 // keepTimeout is how long a node may take to have slow data on its disk; then another node is asked.
 const keepTimeout = 5 * time.Second
 
-// A SlowDataFullError says that the file of a run has no room for more slow data.
-type SlowDataFullError struct{ What string }
+// A SlowDataRefusedError says why a run can never keep some slow data: its file is full, or the node cannot read them.
+type SlowDataRefusedError struct{ What string }
 
-func (e *SlowDataFullError) Error() string { return e.What }
+func (e *SlowDataRefusedError) Error() string { return e.What }
 
 // KeepSlowData has a node with output keep lines of slow data beside the events of the run, and returns when they are
-// on its disk. It asks the node first that kept the last ones, then the others. The error is a *SlowDataFullError, or
-// says why each node failed; a node that failed may have kept them all the same.
+// on its disk. It asks the node first that kept the last ones, then the others. The error is a *SlowDataRefusedError,
+// or says why each node failed; a node that failed may have kept them all the same.
 func KeepSlowData(ctx context.Context, r *Run, lines []byte) error {
 	errs := []error{errors.New("slow data cannot be kept")}
 	first := int(r.slowDataRank.Load())
@@ -40,7 +40,7 @@ func KeepSlowData(ctx context.Context, r *Run, lines []byte) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case status.Code(err) == codes.ResourceExhausted, status.Code(err) == codes.InvalidArgument: // for ever
-			return &SlowDataFullError{status.Convert(err).Message()}
+			return &SlowDataRefusedError{status.Convert(err).Message()}
 		}
 		errs = append(errs, fmt.Errorf("on %s: %s", n.name, status.Convert(err).Message()))
 	}
