@@ -72,7 +72,8 @@ var packageCores = map[string]struct {
 	of    string
 	calls []string
 }{
-	"ecs/run": {calls: []string{"Action.IsAwaited", "Find", "Markdown", "Phase.IsGoing", "Phase.String", "State.Step"}},
+	"ecs/run": {calls: []string{"Action.IsAwaited", "Find", "Markdown", "Phase.IsGoing", "Phase.IsPaused", "Phase.String",
+		"State.Step"}},
 	"tagnet/core": {of: "Core",
 		calls: []string{"Core.CyclesKept", "Core.Ready", "Core.Registers", "Core.Step"}},
 	// What is asked of a link, what its carrier brings and takes, time, and questions: is anything due, to be sent or

@@ -132,14 +132,18 @@ func (c *readout) start(ctx context.Context, run *runStart) (err error) {
 		unit.HandleLinkDown(rank) // links that were down before the unit existed
 	}
 	unit.Start()
-	c.beginUnawaited(run.GetBack())
+	c.beginUnawaited(run)
 	return nil
 }
 
-// beginUnawaited tells front-ends that the run has begun, unless the control does so when all are ready.
-func (c *readout) beginUnawaited(back bool) {
-	if sources := c.live.Load(); sources != nil && (back || !c.cfg.AwaitsFrontends()) {
-		sources.Want(live.Begin, source.AllSources)
+// beginUnawaited tells front-ends where a run is that has begun, unless the control does so when all are ready.
+func (c *readout) beginUnawaited(run *runStart) {
+	where := live.Begin
+	if run.GetPaused() {
+		where = live.Pause
+	}
+	if sources := c.live.Load(); sources != nil && (run.GetBack() || !c.cfg.AwaitsFrontends()) {
+		sources.Want(where, source.AllSources)
 	}
 }
 

@@ -59,7 +59,8 @@ func (n *process) moveSources(ctx context.Context, c live.Command, of source.Gro
 	sources := s.liveSources()
 	sources.Want(c, of)
 	late := func(x source.SourceLife) bool { return x.Follows && !x.Arrived && x.Failed == "" }
-	for until := time.Now().Add(frontendAnswerTimeout); ctx.Err() == nil; time.Sleep(frontendPollInterval) {
+	until := time.Now().Add(max(frontendAnswerTimeout, n.cfg.MinTimeout))
+	for ; ctx.Err() == nil; time.Sleep(frontendPollInterval) {
 		i := slices.IndexFunc(sources.Lives(), late)
 		if i < 0 {
 			return
@@ -84,6 +85,7 @@ func sourceLives(l *source.Live) (out []*nodev1.SourceLife) {
 			Follows:  x.Follows,
 			Arrived:  x.Arrived,
 			Failed:   x.Failed,
+			Untaken:  x.Untaken,
 		})
 	}
 	return out

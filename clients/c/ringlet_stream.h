@@ -57,7 +57,7 @@ enum {
     RINGLET_STREAM_REFUSED = -3,   /* the readout unit refuses this front-end, for good */
     RINGLET_STREAM_ORDER = -4,     /* event numbers must grow, from s.next on */
     RINGLET_STREAM_TOO_LARGE = -5, /* the fragment is larger than Ringlet takes */
-    RINGLET_STREAM_FULL = -6,      /* send: no kept fragment became safe in time, so there is no room; try again */
+    RINGLET_STREAM_FULL = -6,      /* send: no kept fragment became safe in time; answer: too many wait. Try again */
     RINGLET_STREAM_NOT_SAFE = -7,  /* close: some fragments are not known to be safe, or the end was not taken */
     RINGLET_STREAM_CLOSED = -8,    /* the stream is closed */
     RINGLET_STREAM_SYSTEM = -9     /* a call of the system failed */
@@ -897,13 +897,18 @@ static inline int ringlet_stream_next_command(ringlet_stream *s, ringlet_stream_
 }
 
 /* Answers a command: the front-end is where it leads (failed is NULL), or failed says why it cannot go there. The answer
- * follows all fragments that were sent before; an answer to a command of an earlier connection has no effect. */
+ * follows all fragments that were sent before; an answer to a command of an earlier connection has no effect.
+ * RINGLET_STREAM_FULL: eight answers wait behind fragments; it is not taken, try again. */
 static inline int ringlet_stream_answer(ringlet_stream *s, const ringlet_stream_command *to, const char *failed) {
     if (s->mem == NULL || s->error != 0)
         return s->error != 0 ? s->error : (int)RINGLET_STREAM_CLOSED;
-    if (s->state != RINGLET_ST__OPEN || to->connection != s->connected ||
-        s->replies_n == (int)(sizeof s->replies / sizeof s->replies[0]))
+    if (s->state != RINGLET_ST__OPEN || to->connection != s->connected)
         return RINGLET_STREAM_OK;
+    if (s->replies_n == (int)(sizeof s->replies / sizeof s->replies[0]))
+        ringlet_st__write(s);
+    if (s->replies_n == (int)(sizeof s->replies / sizeof s->replies[0]))
+        return ringlet_st__fail(s, RINGLET_STREAM_FULL, "the answer to a command is not taken: %d others wait to be sent behind "
+                                "fragments; call ringlet_stream_poll, and answer again", s->replies_n);
     size_t n = failed == NULL ? 0 : strlen(failed) < 512 ? strlen(failed) : 512;
     uint32_t size = (uint32_t)n;
     unsigned char *b = s->replies[s->replies_n].frame;

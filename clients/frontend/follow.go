@@ -132,7 +132,8 @@ func (s *Stream) NextCommand(ctx context.Context) (Command, error) {
 var errStopped = errors.New("the stream is closed")
 
 // Answer answers a command: nil says that the front-end is where the command leads, an error that it cannot go there,
-// and why. It does not wait. An answer to a command of an earlier connection has no effect. Any goroutine may call it.
+// and why. It does not wait. An answer to a command of an earlier connection has no effect. If 64 answers wait behind
+// fragments, the newest of them gives way: a later command's answer is the one that counts. Any goroutine may call it.
 func (s *Stream) Answer(c Command, failed error) {
 	kind, why := byte(messageReady), ""
 	switch {
@@ -149,8 +150,8 @@ func (s *Stream) Answer(c Command, failed error) {
 	frame = append(binary.LittleEndian.AppendUint32(frame, sum), why...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f := &s.following; c.connection == f.connection && len(f.replies) < maxCommands {
-		f.replies = append(f.replies, reply{max(s.buffer.head, s.buffer.sent), frame})
+	if f := &s.following; c.connection == f.connection {
+		f.replies = append(f.replies[:min(len(f.replies), maxCommands-1)], reply{max(s.buffer.head, s.buffer.sent), frame})
 		signal(s.toSend)
 	}
 }

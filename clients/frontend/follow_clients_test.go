@@ -94,3 +94,46 @@ func playRun(t *testing.T, f live.Feed, cmd *exec.Cmd) {
 		}
 	}
 }
+
+// TestAnswersHaveABound: a client in C says that an answer is not taken, when eight of them wait behind fragments, and
+// takes it later.
+func TestAnswersHaveABound(t *testing.T) {
+	f, path := openStream(t)
+	cmd := exec.CommandContext(t.Context(), compiled.C(t, "../c", "testdata/answers.c"), "unix:"+path)
+	out, err := cmd.StdoutPipe()
+	must.OK(t, err)
+	must.OK(t, cmd.Start())
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			lines <- s.Text()
+		}
+	}()
+	for i := range 9 {
+		want := "0"
+		if i == 8 {
+			want = "-6"
+		}
+		if got := patiently.Receive(t, lines, "no answer"); got != want {
+			t.Fatalf("answer %d returns %s, and not %s", i, got, want)
+		}
+	}
+	ctx := longContext(t)
+	var dst [64]live.Fragment
+	for taken := 0; taken < 800; {
+		n, err := f.Next(ctx, dst[:])
+		must.OK(t, err)
+		taken += n
+		f.SetResumeEvent(dst[n-1].Event + 1)
+		f.ReleaseFragments(n)
+	}
+	if got := patiently.Receive(t, lines, "no later answer"); got != "0" {
+		t.Errorf("the later answer returns %s", got)
+	}
+	patiently.Until(t, "its last answer has come", func() bool { return f.(live.Follower).Life().Arrived })
+	f.SetSafeBelow(800)
+	for range patiently.All(t, lines) {
+	}
+	must.OK(t, patiently.Exit(t, cmd))
+}

@@ -56,9 +56,10 @@ func TestFollow(t *testing.T) {
 	end := nextCommand(ctx, t, s, frontend.End)
 	must.OK(t, s.Send(ctx, 2, fragment(2)))
 	s.Answer(end, nil)
-	awaitLife(t, f, hasArrived)
+	awaitLife(t, f, func(s live.LifeStatus) bool { return s.Untaken && !s.Arrived })
 	built := make(chan error, 1)
 	go func() { built <- build(ctx, f, 3) }()
+	awaitLife(t, f, hasArrived)
 	must.OK(t, s.Close(ctx))
 	must.OK(t, patiently.Receive(t, built, "nothing is built"))
 	if _, err := s.NextCommand(ctx); err == nil {

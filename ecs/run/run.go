@@ -38,6 +38,9 @@ func (p Phase) String() string { return phaseNames[p] }
 // IsGoing says that the run begins, goes on or drains: it can still be stopped, or given up.
 func (p Phase) IsGoing() bool { return p < Stopping }
 
+// IsPaused says that front-ends are to send nothing for now.
+func (p Phase) IsPaused() bool { return p == Pausing || p == Paused }
+
 // Kind is the kind of an Input.
 type Kind string
 

@@ -20,7 +20,7 @@ func (f *feed) Want(c live.Command) {
 func (f *feed) Life() live.LifeStatus {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := f.life.Status()
+	s := f.life.Status(f.store.hasFragments())
 	if f.err != nil {
 		s.Failed, s.Arrived = f.err.Error(), false
 	}
@@ -36,9 +36,9 @@ func (f *feed) stepLife(in live.LifeInput) {
 
 // stepLifeLocked is stepLife for a caller that holds mu.
 func (f *feed) stepLifeLocked(in live.LifeInput) {
-	before := f.life.Status()
+	before := f.life.Status(false)
 	commands := f.life.Step(in)
-	now := f.life.Status()
+	now := f.life.Status(false)
 	for _, c := range commands {
 		f.session.newCommands = append(f.session.newCommands, answer{
 			Code: codeCommand,
@@ -80,8 +80,9 @@ func (f *feed) describeSource() []answer {
 	return out
 }
 
-// takeMessage handles a message of the front-end.
+// takeMessage handles a message of the front-end, once the consumer sees the fragments that came before it.
 func (s *session) takeMessage(fr *frame) error {
+	s.feed.store.publish()
 	reply, err := live.ParseReply(fr.Type)
 	if err != nil {
 		return formatErrorf("message %d is unknown", fr.Type)

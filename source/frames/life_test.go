@@ -68,6 +68,31 @@ func TestLifeOnTheWire(t *testing.T) {
 	expect(answer{Code: codeCommand, A: 3, B: 42, C: uint32(live.Prepare), D: uint32(live.Pause)})
 }
 
+// TestDoneBehindFragments: a source whose front-end is done has arrived when its last fragments are taken; the front-end
+// may be gone by then.
+func TestDoneBehindFragments(t *testing.T) {
+	opened, err := OpenTCP(t.Context(), settings("127.0.0.1:0"))
+	must.OK(t, err)
+	t.Cleanup(func() { must.OK(t, opened.Close()) })
+	f := opened.(*feed)
+	p, _ := connect(t, f, follower)
+	f.Want(live.Begin)
+	f.Want(live.End)
+	p.send(append(events(0, 10), message(1, uint8(live.ReplyReady), "")...))
+	p.send(append(events(10, 20), message(2, uint8(live.ReplyDone), "")...))
+	patiently.Until(t, "its last fragments wait", func() bool { return f.Life().Untaken })
+	if f.Life().Arrived {
+		t.Error("it has arrived")
+	}
+	must.OK(t, p.Close())
+	patiently.Until(t, "its front-end is gone", func() bool { return !f.Life().Attached })
+	if s := f.Life(); s.Arrived || !s.Untaken {
+		t.Errorf("its front-end is gone: %+v", s)
+	}
+	collect(t, f, 0, 20)
+	patiently.Until(t, "it has arrived", func() bool { return f.Life().Arrived && !f.Life().Untaken })
+}
+
 // TestBadMessages: what is no message is refused with a sentence, and the flag is unknown to those that follow nothing.
 func TestBadMessages(t *testing.T) {
 	for name, c := range map[string]struct {

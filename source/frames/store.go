@@ -168,6 +168,13 @@ func (s *fragmentStore) handOut(dst []live.Fragment) int {
 	return n
 }
 
+// hasFragments says that fragments are queued, or handed out and not freed.
+func (s *fragmentStore) hasFragments() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.first < s.last
+}
+
 // eventNumbers returns the events of the fragments that are queued, or handed out and not freed, in order.
 func (s *fragmentStore) eventNumbers() []uint64 {
 	s.mu.Lock()

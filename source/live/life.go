@@ -105,8 +105,10 @@ type LifeStatus struct {
 	Wanted   Command
 	Attached bool // a front-end is attached
 	Follows  bool // it hears commands, and answers them
+	Untaken  bool // its data are over, and the readout unit has not taken all of them
 	// Arrived: the source is where the run wants it, as far as anyone can tell. A front-end that does not follow the run
-	// counts as ready when it is attached; where there is none, nobody has to be paused or ended.
+	// counts as ready when it is attached; where there is none, nobody has to be paused or ended. Where the data are over,
+	// all are taken.
 	Arrived bool
 	Failed  string // why the front-end cannot do what it was told; "": it did not say so
 }
@@ -188,17 +190,18 @@ func (l *Life) next() Command {
 	return 0
 }
 
-// Status returns how far the source is.
-func (l *Life) Status() LifeStatus {
+// Status returns how far the source is. stored: fragments of it wait to be taken.
+func (l *Life) Status(stored bool) LifeStatus {
 	s := LifeStatus{
 		Wanted:   max(l.wanted, Prepare),
 		Attached: l.attached,
 		Follows:  l.follows,
+		Untaken:  l.over && stored,
 		Failed:   l.failed,
 	}
 	switch {
 	case l.over:
-		s.Arrived = true
+		s.Arrived = !stored
 	case !l.attached:
 		s.Arrived = s.Wanted > Begin
 	case !l.follows:

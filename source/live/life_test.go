@@ -18,31 +18,44 @@ import (
 //	ready #N, done #N                it replies to ticket N
 //	failed #N WORDS                  likewise, and says why
 //	over                             it declares the end of its data
+//	stored, taken                    fragments of it wait to be taken, or none does
 func TestTranscripts(t *testing.T) {
 	transcript.Play(t, func(t *testing.T) transcript.Answer {
 		var l Life
+		var stored bool
 		return func(line string) string {
-			return describeStep(&l, parseLifeInput(t, line))
+			if line == "stored" || line == "taken" {
+				stored = line == "stored"
+				return describeLife(l.Status(stored))
+			}
+			return describeStep(&l, parseLifeInput(t, line), stored)
 		}
 	})
 }
 
 // describeStep gives a life an input, and says what it answers and how far it is.
-func describeStep(l *Life, in LifeInput) string {
+func describeStep(l *Life, in LifeInput, stored bool) string {
 	var out strings.Builder
 	for _, c := range l.Step(in) {
 		fmt.Fprintf(&out, "%v #%d\n", c.Command, c.Ticket)
 	}
-	s := l.Status()
-	is := "not "
-	if s.Arrived {
-		is = ""
+	return out.String() + describeLife(l.Status(stored))
+}
+
+// describeLife says how far a source is.
+func describeLife(s LifeStatus) string {
+	out := fmt.Sprintf("wanted %v: ", s.Wanted)
+	if !s.Arrived {
+		out += "not "
 	}
-	fmt.Fprintf(&out, "wanted %v: %sthere", s.Wanted, is)
+	out += "there"
+	if s.Untaken {
+		out += ", its last fragments are not taken"
+	}
 	if s.Failed != "" {
-		fmt.Fprintf(&out, ", failed: %s", s.Failed)
+		out += ", failed: " + s.Failed
 	}
-	return out.String() + "\n"
+	return out + "\n"
 }
 
 func parseLifeInput(t *testing.T, line string) (in LifeInput) {
@@ -143,12 +156,12 @@ func TestLife(t *testing.T) {
 					ready = true
 					step(LifeInput{Event: FrontendReplied, Ticket: given[n-1].Ticket, Reply: reply})
 				}
-				if s := l.Status(); attached && follows && (!s.Arrived || s.Wanted != wanted) {
+				if s := l.Status(false); attached && follows && (!s.Arrived || s.Wanted != wanted) {
 					t.Fatalf("all is answered, and the source is at %+v, wanted %v after %v", s, wanted, given)
 				}
 			},
 			"": func(t *rapid.T) {
-				if s := l.Status(); s.Attached != attached || s.Wanted != wanted {
+				if s := l.Status(false); s.Attached != attached || s.Wanted != wanted {
 					t.Fatalf("status %+v, attached %v, wanted %v", s, attached, wanted)
 				}
 			},

@@ -76,27 +76,41 @@ func (f *frontends) beginSources(ctx context.Context) error {
 	if !f.run.cfg.AwaitsFrontends() {
 		return nil // the nodes tell front-ends by themselves
 	}
-	sources := f.listRunSources()
+	sources, began := f.listRunSources(), time.Now()
+	var late *fault.Fault
+	prepare := nodev1.FrontendCommand_FRONTEND_COMMAND_PREPARE
+	missing := f.lead(ctx, sources, prepare, allSources, func(states []sourceState) (missing string) {
+		if missing, late = judgeStart(states, time.Since(began)); late != nil {
+			return ""
+		}
+		return missing
+	})
+	switch struck := f.run.faults.cause(); {
+	case late != nil:
+		return &fault.Error{Fault: *late}
+	case struck != nil:
+		return struck
+	case missing == "":
+		return f.beginReady(ctx, sources)
+	}
+	return context.Cause(ctx)
+}
+
+// lead tells a group of sources where the run wants them, again and again, until judge says that none is missing, ctx
+// ends, or a fault strikes. It returns what judge said last, a clause on the front-ends that are missing.
+func (f *frontends) lead(ctx context.Context, sources []runSource, c nodev1.FrontendCommand, of nodev1.SourceGroup,
+	judge func([]sourceState) (missing string)) (missing string) {
 	ctx, stop := f.run.faults.untilFault(ctx, nil, 0)
 	defer stop()
 	defer f.setAwaited("")
-	for began := time.Now(); ; {
-		_ = f.commandSources(ctx, sources, nodev1.FrontendCommand_FRONTEND_COMMAND_PREPARE, allSources) // it is repeated
-		missing, late := judgeStart(f.sourceStates(sources), time.Since(began))
-		switch {
-		case ctx.Err() != nil:
-			if struck := f.run.faults.cause(); struck != nil {
-				return struck
-			}
-			return context.Cause(ctx)
-		case late != nil:
-			return &fault.Error{Fault: *late}
-		case missing == "":
-			return f.beginReady(ctx, sources)
+	_ = poll(ctx, frontendPollInterval, func() (bool, error) { // the caller judges by missing
+		_ = f.commandSources(ctx, sources, c, of) // it is repeated
+		if missing = judge(f.sourceStates(sources)); missing != "" {
+			f.setAwaited(missing)
 		}
-		f.setAwaited(missing)
-		waitFor(ctx, frontendPollInterval)
-	}
+		return missing == "" || ctx.Err() != nil, nil
+	})
+	return missing
 }
 
 // beginReady tells all front-ends that the run has begun, those that start last when the others have answered.
@@ -143,19 +157,23 @@ func (f *frontends) moveFrontends(ctx context.Context, sources []runSource, c no
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.run.opts.timeoutFor(atMost))
 	defer cancel()
-	ctx, stop := f.run.faults.untilFault(ctx, nil, 0)
-	defer stop()
-	defer f.setAwaited("")
-	for ctx.Err() == nil {
-		_ = f.commandSources(ctx, sources, c, of) // it is repeated, and what is missing is told below
-		missing := judgeMove(f.sourceStates(sources), c)
-		if missing == "" {
-			return
-		}
-		f.setAwaited(missing)
-		waitFor(ctx, frontendPollInterval)
+	missing := f.lead(ctx, sources, c, of, func(states []sourceState) string { return judgeMove(states, c) })
+	if missing != "" {
+		f.run.log.Warn("the run goes on without the answers of front-ends", "waited for", missing)
 	}
-	f.run.log.Warn("the run goes on without the answers of front-ends", "waited for", f.AwaitedSources())
+}
+
+// placeSources tells the sources of a node that has come back where the run is: it may have been paused, or have gone
+// on, after the node's start was made.
+func (f *frontends) placeSources(ctx context.Context, n *member) {
+	c := beginCommand
+	if f.run.State().Phase.IsPaused() {
+		c = nodev1.FrontendCommand_FRONTEND_COMMAND_PAUSE
+	}
+	back := slices.DeleteFunc(f.listRunSources(), func(s runSource) bool { return s.node != n })
+	if len(back) > 0 {
+		_ = f.commandSources(ctx, back, c, allSources) // the next change of the run tells it again
+	}
 }
 
 // setAwaited notes the front-ends that a start or an end waits for, a clause.
@@ -243,13 +261,17 @@ func (s *sourceState) whyNotReady() (clause, advice string) {
 	return s.name + " has no front-end", "Start its front-end, and start the run again; or leave require out of the input."
 }
 
-// judgeMove returns a clause on the front-ends that follow the run and have not answered a command, empty if there is
-// none.
+// judgeMove returns a clause on the front-ends that follow the run and have not answered a command, or whose last
+// fragments are not taken; empty if there is none.
 func judgeMove(sources []sourceState, c nodev1.FrontendCommand) string {
 	var names []string
 	for _, s := range sources {
 		arrived := s.life.GetArrived() && s.life.GetWanted() == c
-		if s.follows() && !arrived && s.life.GetFailed() == "" {
+		switch {
+		case s.gone || arrived || s.life.GetFailed() != "":
+		case s.life.GetUntaken():
+			names = append(names, "the last fragments of "+s.name+" are not taken")
+		case s.follows():
 			names = append(names, "the front-end of "+s.name+" has not answered "+commandWord(c))
 		}
 	}
@@ -283,12 +305,4 @@ func (f *frontends) commandSources(ctx context.Context, sources []runSource, c n
 			return err
 		})
 	}))
-}
-
-// waitFor waits for a time, or until ctx ends.
-func waitFor(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }

@@ -60,6 +60,8 @@ func TestJudgeMove(t *testing.T) {
 		"done":               {of(ends, true), false},
 		"not done":           {of(ends, false), true},
 		"a report of before": {of(begun, true), true},
+		"last fragments":     {sourceState{name: "tof", life: &nodev1.SourceLife{Wanted: ends, Untaken: true}}, true},
+		"lost with them":     {sourceState{gone: true, life: &nodev1.SourceLife{Wanted: ends, Untaken: true}}, false},
 		"no front-end":       {sourceState{life: &nodev1.SourceLife{Wanted: ends}}, false},
 		"unknown":            {sourceState{}, false},
 	} {

@@ -319,13 +319,15 @@ func (u *units) Readmit(ctx context.Context, node string) (g *tagnetv1.Gone, err
 		_, lost := u.excludeLost(n.name) // the run ends
 		return nil, errors.Join(err, lost)
 	}
-	if err := n.command(ctx, u.run.startCommand(&nodev1.CommandRequest{Back: true})); err != nil {
+	start := &nodev1.CommandRequest{Back: true, Paused: u.run.State().Phase.IsPaused()}
+	if err := n.command(ctx, u.run.startCommand(start)); err != nil {
 		u.run.faults.observe(fault.Observation{Kind: fault.SilentToControl,
 			Fault: fault.SeenByControl(n.name, fault.SubsystemNodeService,
 				"it was to come back, and did not start: "+err.Error())})
 		return nil, err
 	}
 	u.run.watch.follow(n)
+	u.run.placeSources(ctx, n)
 	if !n.entry().GetReadout() {
 		return nil, nil
 	}

@@ -538,6 +538,8 @@ type CommandRequest struct {
 	Order uint64 `protobuf:"varint,12,opt,name=order,proto3" json:"order,omitempty"`
 	// Key of the run, 16 bytes drawn at random, which is in all files of the run; with start.
 	RunKey []byte `protobuf:"bytes,50,opt,name=run_key,json=runKey,proto3" json:"run_key,omitempty"`
+	// The run to which the node comes back is paused: front-ends do not begin; with start.
+	Paused bool `protobuf:"varint,51,opt,name=paused,proto3" json:"paused,omitempty"`
 	// Term of the control that commands. A node refuses a term lower than the highest that it has seen.
 	Term          *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -656,6 +658,13 @@ func (x *CommandRequest) GetRunKey() []byte {
 		return x.RunKey
 	}
 	return nil
+}
+
+func (x *CommandRequest) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
 }
 
 func (x *CommandRequest) GetTerm() *Term {
@@ -1175,7 +1184,9 @@ type SourceLife struct {
 	// It is where the run wants it, as far as anyone can tell.
 	Arrived bool `protobuf:"varint,5,opt,name=arrived,proto3" json:"arrived,omitempty"`
 	// Why its front-end cannot do what it was told; empty: it did not say so.
-	Failed        string `protobuf:"bytes,6,opt,name=failed,proto3" json:"failed,omitempty"`
+	Failed string `protobuf:"bytes,6,opt,name=failed,proto3" json:"failed,omitempty"`
+	// Its data are over, and the readout unit has not taken all of them.
+	Untaken       bool `protobuf:"varint,7,opt,name=untaken,proto3" json:"untaken,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1250,6 +1261,13 @@ func (x *SourceLife) GetFailed() string {
 		return x.Failed
 	}
 	return ""
+}
+
+func (x *SourceLife) GetUntaken() bool {
+	if x != nil {
+		return x.Untaken
+	}
+	return false
 }
 
 // Successor is the successor of a lost scheduler.
@@ -2940,7 +2958,7 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\x12SubstituteResponse\"Q\n" +
 	"\x04View\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x121\n" +
-	"\amembers\x18\x02 \x03(\v2\x17.ringlet.node.v1.MemberR\amembers\"\xad\x03\n" +
+	"\amembers\x18\x02 \x03(\v2\x17.ringlet.node.v1.MemberR\amembers\"\xc5\x03\n" +
 	"\x0eCommandRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x122\n" +
 	"\acommand\x18\x02 \x01(\x0e2\x18.ringlet.node.v1.CommandR\acommand\x12\x10\n" +
@@ -2955,7 +2973,8 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\awithout\x18\n" +
 	" \x03(\rR\awithout\x12\x14\n" +
 	"\x05order\x18\f \x01(\x04R\x05order\x12\x17\n" +
-	"\arun_key\x182 \x01(\fR\x06runKey\x12)\n" +
+	"\arun_key\x182 \x01(\fR\x06runKey\x12\x16\n" +
+	"\x06paused\x183 \x01(\bR\x06paused\x12)\n" +
 	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"6\n" +
 	"\x04Term\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x16\n" +
@@ -2991,7 +3010,7 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\rSourceCommand\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\rR\x03run\x12:\n" +
 	"\acommand\x18\x02 \x01(\x0e2 .ringlet.node.v1.FrontendCommandR\acommand\x122\n" +
-	"\x05group\x18\x03 \x01(\x0e2\x1c.ringlet.node.v1.SourceGroupR\x05group\"\xc6\x01\n" +
+	"\x05group\x18\x03 \x01(\x0e2\x1c.ringlet.node.v1.SourceGroupR\x05group\"\xe0\x01\n" +
 	"\n" +
 	"SourceLife\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\rR\x06source\x128\n" +
@@ -2999,7 +3018,8 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\battached\x18\x03 \x01(\bR\battached\x12\x18\n" +
 	"\afollows\x18\x04 \x01(\bR\afollows\x12\x18\n" +
 	"\aarrived\x18\x05 \x01(\bR\aarrived\x12\x16\n" +
-	"\x06failed\x18\x06 \x01(\tR\x06failed\"K\n" +
+	"\x06failed\x18\x06 \x01(\tR\x06failed\x12\x18\n" +
+	"\auntaken\x18\a \x01(\bR\auntaken\"K\n" +
 	"\tSuccessor\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\rR\x03run\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
