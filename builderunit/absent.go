@@ -36,13 +36,13 @@ var errNoDivision = errors.New("the builder unit does not know the sources of th
 	"without one: set readout-loss before the run")
 
 // MarkRUGone notes that nothing will come any more from readout unit ru. When it returns, the network writes nothing of
-// the unit into memory any more. A second call does nothing.
+// the unit into memory any more. A second call does nothing, and one after Close neither.
 func (b *Builder) MarkRUGone(ru int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case b.closed:
-		return errClosed
+		return nil
 	case ru < 0 || ru >= len(b.cfg.RURanks):
 		return fmt.Errorf("readout unit %d is reported gone, but there is no such unit", ru)
 	case b.cfg.Division.Units() == 0 || b.cfg.MaxEventsPerMEP == 0:
@@ -66,8 +66,8 @@ func (b *Builder) MarkRUGone(ru int) error {
 }
 
 // MarkRUBack notes that a readout unit that was gone has every MEP from the given one on. With pre-granted windows the
-// unit may then request its own. If it was gone and back before this builder unit began, it has its windows, and keeps
-// them: MarkRUGone is not called then.
+// unit may then request its own, if it has not before. If it was gone and back before this builder unit began, it has
+// its windows, and keeps them: MarkRUGone is not called then.
 func (b *Builder) MarkRUBack(ru int, from uint64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -77,12 +77,8 @@ func (b *Builder) MarkRUBack(ru int, from uint64) error {
 	if ru < 0 || ru >= len(b.cfg.RURanks) {
 		return fmt.Errorf("readout unit %d is reported back, but there is no such unit", ru)
 	}
-	wasGone := b.asm.absent.lacksBelow[ru] == everyMEP
 	b.asm.absent.everAbsent, b.asm.absent.lacksBelow[ru] = true, from
-	if b.asm.isPreGranted && wasGone {
-		return b.preGrant(ru)
-	}
-	return nil
+	return b.preGrant(ru)
 }
 
 // MissingByRU counts the missing parts of each readout unit so far, by index.

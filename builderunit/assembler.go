@@ -308,6 +308,9 @@ func (a *Assembler) appendPreGrants(ru, first, n int, to []placing.Ref) []placin
 	return to
 }
 
+// hasPreGrants tells that a readout unit has its windows; one that is gone has none.
+func (a *Assembler) hasPreGrants(ru int) bool { return a.windowRefs[ru] != shmem.Ref{} }
+
 // discardSlot counts a complete MEP that the sink has no time for, and frees its slot.
 func (a *Assembler) discardSlot(i int) {
 	if phase := a.slots[i].phase; invariants.Enabled {

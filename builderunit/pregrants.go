@@ -21,8 +21,11 @@ func (b *Builder) makePreGrantedAssembler() error {
 	return nil
 }
 
-// preGrant grants a readout unit its part of every slot, until Close.
+// preGrant grants a readout unit its part of every slot, until Close, if it has none and windows are pre-granted.
 func (b *Builder) preGrant(ru int) error {
+	if !b.asm.isPreGranted || b.asm.hasPreGrants(ru) {
+		return nil
+	}
 	for slot := range b.cfg.Slots.Len() {
 		if _, _, err := b.openWindow(slot, ru); err != nil {
 			return fmt.Errorf("granting windows in slot %d: %w", slot, err)
@@ -32,7 +35,8 @@ func (b *Builder) preGrant(ru int) error {
 }
 
 // AnswerWindowRequest answers a readout unit's signal of kind placing.KindWindowRequest with the unit's windows in
-// every slot. The unit may request them again. An error says what is wrong with the request.
+// every slot. The unit may request them again; one that is gone here has come back before the scheduler said so. An
+// error says what is wrong with the request.
 func (b *Builder) AnswerWindowRequest(rank int, payload []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -45,6 +49,10 @@ func (b *Builder) AnswerWindowRequest(rank int, payload []byte) error {
 	ru, ok := b.ruByRank[rank]
 	if !ok || !b.asm.isPreGranted {
 		return b.refuse(fmt.Errorf("rank %d requested pre-granted windows, but has none", rank))
+	}
+	if err := b.preGrant(ru); err != nil {
+		b.failLocked(err)
+		return nil
 	}
 	var answer placing.PreGrants
 	n := b.cfg.Slots.Len()

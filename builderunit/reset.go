@@ -33,8 +33,8 @@ func (b *Builder) RecordQuiesced(rank int, payload []byte) error {
 }
 
 // Reset frees every slot of a builder unit that was excluded that many times and whose MEPs other builder units have
-// got. It waits until every readout unit has quiesced for that exclusion: earlier announcements and writes would
-// otherwise count for the next MEP. Then it gives up the incomplete MEPs, and waits for the complete ones.
+// got. It waits until every readout unit that is not gone has quiesced for that exclusion: earlier announcements and
+// writes would otherwise count for the next MEP. Then it gives up the incomplete MEPs, and waits for the complete ones.
 func (b *Builder) Reset(ctx context.Context, exclusions uint32) error {
 	for {
 		remaining, err := b.tryWithdraw(exclusions)
@@ -63,8 +63,8 @@ func (b *Builder) tryWithdraw(exclusions uint32) (remaining int, err error) {
 	if b.closed {
 		return 0, errClosed
 	}
-	for _, n := range b.quiescedExclusions {
-		if n < exclusions {
+	for ru, n := range b.quiescedExclusions {
+		if n < exclusions && b.asm.absent.lacksBelow[ru] != everyMEP {
 			remaining++
 		}
 	}

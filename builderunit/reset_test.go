@@ -9,6 +9,7 @@ import (
 	"ringlet/event/placing"
 	"ringlet/shmem"
 	"ringlet/tagnet/core"
+	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"
 )
 
@@ -99,6 +100,24 @@ func TestResetWaitsUntilQuiesced(t *testing.T) {
 			t.Errorf("%s has quiesced", what)
 		}
 	}
+}
+
+// TestResetWithoutReadoutUnit holds that Reset does not wait for a readout unit that is gone, which cannot say any more
+// that it has quiesced.
+func TestResetWithoutReadoutUnit(t *testing.T) {
+	r := newRig(t, tolerant)
+	for _, rank := range r.ranks[1:] {
+		must.OK(t, r.b.RecordQuiesced(rank, placing.AppendQuiesced(nil, 2)))
+	}
+	over := make(chan error, 1)
+	go func() { over <- r.b.Reset(t.Context(), 2) }()
+	select {
+	case err := <-over:
+		t.Fatalf("reset before all have quiesced: %v", err)
+	case <-time.After(4 * resetPollInterval):
+	}
+	must.OK(t, r.b.MarkRUGone(0))
+	must.OK(t, patiently.Receive(t, over))
 }
 
 // TestResetWaits holds that a MEP which is whole gets its outcome first.

@@ -55,6 +55,7 @@ func (c *builder) start(ctx context.Context, run *runStart) error {
 		return err
 	}
 	fb := newFeedbackSender(c.out.markSuperseded, c.onReported, c.out.liftBacklogLimit, c.cfg.Timeouts().Confirm)
+	fb.onExcluded = c.noteLostLinks
 	c.feedback.Store(fb)
 	out := c.out.current()
 	unit, err := builderunit.New(builderunit.Config{
@@ -165,7 +166,7 @@ func (c *builder) applyAbsence(a core.Absence, isLast bool) error {
 		c.losses.setUnitOver(c.ruRanks[ru], core.Readout, false)
 		return c.unit.Load().MarkRUBack(ru, a.FirstMEP)
 	}
-	if isLast {
+	if isLast && !c.losses.isUnitOver(c.ruRanks[ru], core.Readout) { // else the link is that of the next process
 		c.dropLink(c.ruRanks[ru])
 	}
 	if err := c.unit.Load().MarkRUGone(ru); err != nil {
@@ -216,7 +217,27 @@ func (c *builder) attachment() attachment {
 	return attached
 }
 
-func (*builder) linkLost(int) {}
+func (c *builder) linkLost(int) { c.noteLostLinks() }
+
+// noteLostLinks has an excluded builder unit finish with the readout units to which the link is down: it does not hear
+// from the scheduler that they are gone, and their next processes need links to this node.
+func (c *builder) noteLostLinks() {
+	unit, fb := c.unit.Load(), c.feedback.Load()
+	if unit == nil || fb == nil || !fb.excluded.Load() {
+		return
+	}
+	for _, rank := range c.losses.ranks() {
+		ru := slices.Index(c.ruRanks, rank)
+		if ru < 0 || !c.isExpendable(rank) || c.losses.isUnitOver(rank, core.Readout) {
+			continue
+		}
+		if err := unit.MarkRUGone(ru); err != nil {
+			c.reportFault("builder unit", err)
+			return
+		}
+		c.losses.setUnitOver(rank, core.Readout, true)
+	}
+}
 
 // drainExcluded is called when the builder unit is excluded. It waits until no readout unit has anything under way to
 // it, and its complete MEPs are in its output.

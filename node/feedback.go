@@ -34,9 +34,10 @@ type feedbackSender struct {
 	entries []core.Feedback // scratch of report, under reporting
 
 	// immutable. onSuperseded is called with results that the scheduler no longer wants; onReported, if not nil, with
-	// those that it has; both under reporting. onRunEnding is called when the scheduler issues no new MEPs any more.
+	// those that it has; both under reporting. onRunEnding is called when the scheduler issues no new MEPs any more,
+	// onExcluded when the unit was excluded.
 	onSuperseded, onReported func([]builderunit.MEPResult)
-	onRunEnding              func()
+	onRunEnding, onExcluded  func()
 
 	feedbackCounters
 	excluded atomic.Bool // the builder unit is excluded now
@@ -177,6 +178,7 @@ func (f *feedbackSender) rejoinWhenExcluded(ctx context.Context) {
 		}
 		f.Exclusions.Add(1)
 		f.excluded.Store(true)
+		f.onExcluded()
 		if !f.rejoin(ctx, reset) {
 			return
 		}

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -209,20 +208,9 @@ func TestBuilderExcludedAndIncluded(t *testing.T) {
 			s := p.begin(lossConfig(t, func(c *config.Config) { c.Nodes = 3; change(c) }))
 			for range 2 {
 				p.more(s, 20)
-				if _, err := s.ExcludeBU("n1"); err != nil {
-					t.Fatal(err)
-				}
+				p.excludeBuilder(s, "n1", 1)
 				p.more(s, 40)
-				p.awaits("inclusion", func() bool {
-					err := s.IncludeBU("n1")
-					if err != nil && !errors.Is(err, core.NotNow) {
-						t.Fatal(err)
-					}
-					return err == nil
-				})
-				p.awaits("the builder unit's return", func() bool { b := s.Registers().Bus[1]; return !b.Excluded && b.Attached })
-				built := s.Registers().Bus[1].Counters.Built
-				p.awaits("its MEPs", func() bool { return s.Registers().Bus[1].Counters.Built > built+10 })
+				p.includeBuilder(s, "n1", 1)
 			}
 			p.end(s)
 			p.checkAccounts(s)

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -61,6 +62,73 @@ func TestNodeComesBack(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestReadoutComesBackWhileBuilderExcluded holds that a builder unit which is excluded, and so hears nothing of the
+// scheduler, lets the next process of a lost readout unit in, and builds with it once it is included; also when it was
+// excluded while a readout unit was gone.
+func TestReadoutComesBackWhileBuilderExcluded(t *testing.T) {
+	t.Parallel()
+	for name, change := range cases.Select(t, disciplines) {
+		if strings.HasPrefix(name, "tagring") {
+			continue // tags pass through every readout unit
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const victim = 1
+			p := newFarm(t, cluster.Readout, cluster.Readout, cluster.Readout, cluster.Builder, cluster.Builder, cluster.Builder)
+			c := lossConfig(t, func(c *config.Config) {
+				change(c)
+				c.ReadoutLoss = "at-least 1 of 3"
+			})
+			s, address := p.scheduler(c)
+			req := &nodev1.CommandRequest{Configuration: c.Effective(), View: p.view, TagnetAddress: address}
+			p.bringUp(req)
+			p.more(s, 20)
+			p.excludeBuilder(s, "n4", 4)
+			p.kill[victim]()
+			p.excludeLost(s, victim, cluster.Readout)
+			p.revive(s, req, victim, cluster.Readout)
+			p.more(s, 20)
+			p.includeBuilder(s, "n4", 4)
+			p.kill[victim]()
+			p.excludeLost(s, victim, cluster.Readout)
+			p.more(s, 20)
+			p.excludeBuilder(s, "n4", 4)
+			p.includeBuilder(s, "n4", 4)
+			p.revive(s, req, victim, cluster.Readout)
+			p.more(s, 40)
+			p.checkReturn(s, victim, cluster.Readout, 2)
+			p.end(s)
+			p.checkRejoined(s, victim, cluster.Readout)
+		})
+	}
+}
+
+// excludeBuilder excludes the builder unit of a node, and waits until it knows.
+func (p *pair) excludeBuilder(s *tagnet.Server, name string, rank int) {
+	p.t.Helper()
+	before := p.report(rank).GetCounters()["bu.exclusions"]
+	if _, err := s.ExcludeBU(name); err != nil {
+		p.t.Fatal(err)
+	}
+	p.awaits("the exclusion", func() bool { return p.report(rank).GetCounters()["bu.exclusions"] > before })
+}
+
+// includeBuilder includes the builder unit of a node, and waits for its MEPs.
+func (p *pair) includeBuilder(s *tagnet.Server, name string, rank int) {
+	p.t.Helper()
+	p.awaits("the inclusion of "+name, func() bool {
+		err := s.IncludeBU(name)
+		if err != nil && !errors.Is(err, core.NotNow) {
+			p.t.Fatal(err)
+		}
+		return err == nil
+	})
+	bu := p.view.GetMembers()[rank].GetBuIndex()
+	p.awaits("the return of "+name, func() bool { b := s.Registers().Bus[bu]; return !b.Excluded && b.Attached })
+	built := s.Registers().Bus[bu].Counters.Built
+	p.awaits("MEPs of "+name, func() bool { return s.Registers().Bus[bu].Counters.Built > built+10 })
 }
 
 // excludeLost waits until the scheduler has lost all units of a node, and excludes them.
