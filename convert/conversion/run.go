@@ -70,7 +70,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		return Result{}, err
 	}
 	o.Output = filepath.Clean(o.Output)
-	if err := o.free(single); err != nil {
+	if err := o.free(kind, single); err != nil {
 		return Result{}, err
 	}
 	in, err := input.Open(ctx, o.Inputs, input.Options{
@@ -129,26 +129,47 @@ func (o *Options) kind() (k *output.Kind, single bool, err error) {
 	return k, false, err
 }
 
-// free refuses an existing output that may not be replaced.
-func (o *Options) free(single bool) error {
-	st, err := os.Lstat(o.Output)
-	switch {
+// free refuses an existing output that may not be replaced, before any work is done for it.
+func (o *Options) free(kind *output.Kind, single bool) error {
+	if single {
+		return errors.Join(o.freeFile(o.Output), o.freeFile(o.slowFile(kind)))
+	}
+	switch _, err := os.Lstat(o.Output); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return err
-	case single && !st.Mode().IsRegular():
-		return &OutputExistsError{o.Output, "is not a file, so no file can replace it: give another name"}
 	case !o.Force:
-		return &OutputExistsError{o.Output, "is there already: give another name, or --force to replace it"}
-	case single:
-		return nil
+		return &OutputExistsError{o.Output, thereAlready}
 	}
 	if _, err := safeopen.StatNoFollow(filepath.Join(o.Output, journalName)); err != nil {
 		return &OutputExistsError{o.Output,
 			"was not made by a conversion, and --force replaces only what was: give another name"}
 	}
 	return nil
+}
+
+const thereAlready = "is there already: give another name, or --force to replace it"
+
+// freeFile refuses an existing file that may not be replaced.
+func (o *Options) freeFile(path string) error {
+	switch st, err := os.Lstat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !st.Mode().IsRegular():
+		return &OutputExistsError{path, "is not a file, so no file can replace it: give another name"}
+	case !o.Force:
+		return &OutputExistsError{path, thereAlready}
+	}
+	return nil
+}
+
+// slowFile is the file with the table of slow data of a single file: x.slow.parquet beside x.parquet.
+func (o *Options) slowFile(kind *output.Kind) string {
+	ending := "." + kind.Name
+	return strings.TrimSuffix(o.Output, ending) + ".slow" + ending
 }
 
 // file converts to one file.

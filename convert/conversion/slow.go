@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"ringlet/convert/output"
 	"ringlet/event/slowdata"
@@ -71,14 +70,13 @@ func (j *job) writeSlow() error {
 	return errors.Join(syncDir(folder), syncDir(j.dir))
 }
 
-// placeSlow writes the table of slow data beside a single file: x.slow.parquet beside x.parquet.
+// placeSlow writes the table of slow data beside a single file.
 func (j *job) placeSlow() error {
 	rows, err := j.slow()
 	if err != nil || len(rows) == 0 {
 		return err
 	}
-	ending := "." + j.kind.Name
-	path := strings.TrimSuffix(j.o.Output, ending) + ".slow" + ending
+	path := j.o.slowFile(j.kind)
 	if err := j.kind.WriteSlow(path+partialSuffix, rows); err != nil {
 		return err
 	}

@@ -63,6 +63,27 @@ func TestSlowDataAreATable(t *testing.T) {
 	}
 }
 
+// TestSlowDataThatAreThere: a table of slow data that an earlier conversion has left is refused before anything is read,
+// and replaced by force.
+func TestSlowDataThatAreThere(t *testing.T) {
+	dir, rows := recorded(t, recording.FormatMEP, 5)
+	v, err := slowdata.New("temp", "22", time.Now())
+	ok(t, err)
+	ok(t, recording.AppendSlowData(dir, "n0", v.AppendJSON(nil)))
+	out := filepath.Join(t.TempDir(), "x.parquet")
+	left := strings.TrimSuffix(out, "parquet") + "slow.parquet"
+	ok(t, os.WriteFile(left, []byte("mine"), 0o666))
+	var exists *conversion.OutputExistsError
+	if _, err := run(out, nil, dir); !errors.As(err, &exists) || exists.Path != left {
+		t.Errorf("got %v", err)
+	}
+	convert(t, out, func(o *conversion.Options) { o.Force = true }, dir)
+	same(t, back(t, out), rows)
+	if got := slowOfParquet(t, left); len(got) != 1 {
+		t.Errorf("%v", got)
+	}
+}
+
 func slowOfParquet(t *testing.T, path string) (got []string) {
 	f, err := file.OpenParquetFile(path, false)
 	ok(t, err)

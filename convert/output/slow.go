@@ -27,8 +27,7 @@ type SlowRow struct {
 
 // WriteSlow writes a table of slow data to a new file, and syncs it.
 func (k *Kind) WriteSlow(path string, rows []SlowRow) error {
-	how := map[string]func(string, []SlowRow) error{"parquet": slowParquet, "root": slowROOT, "jsonl": slowLines}[k.Name]
-	err := how(path, rows)
+	err := k.writeSlow(path, rows)
 	if err == nil {
 		var f *os.File
 		if f, err = os.OpenFile(path, os.O_RDWR, 0); err == nil {
@@ -39,6 +38,17 @@ func (k *Kind) WriteSlow(path string, rows []SlowRow) error {
 		_ = os.Remove(path) // what is there is not whole
 	}
 	return written(path, err)
+}
+
+// writeSlow writes a table of slow data. Where a library panics, as it does at some values, that is an error.
+func (k *Kind) writeSlow(path string, rows []SlowRow) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the library that writes %s files cannot go on: %v", k.Name, p)
+		}
+	}()
+	how := map[string]func(string, []SlowRow) error{"parquet": slowParquet, "root": slowROOT, "jsonl": slowLines}[k.Name]
+	return how(path, rows)
 }
 
 var slowSchema = arrow.NewSchema([]arrow.Field{
@@ -57,11 +67,6 @@ func slowParquet(path string, rows []SlowRow) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the library that writes Parquet cannot go on: %v", p)
-		}
-	}()
 	props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd),
 		parquet.WithRootRepetition(parquet.Repetitions.Required))
 	w, err := pqarrow.NewFileWriter(slowSchema, &keptOpen{f: f}, props, pqarrow.DefaultWriterProps())
@@ -98,11 +103,6 @@ func slowParquet(path string, rows []SlowRow) (err error) {
 }
 
 func slowROOT(path string, rows []SlowRow) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the library that writes ROOT files cannot go on: %v", p)
-		}
-	}()
 	f, err := groot.Create(path)
 	if err != nil {
 		return err
