@@ -881,6 +881,7 @@ static inline int ringlet_stream_poll(ringlet_stream *s, int ms) {
  * is none; below 0: the error of the stream. After a break of the connection the first one is RINGLET_STREAM_PREPARE. */
 static inline int ringlet_stream_next_command(ringlet_stream *s, ringlet_stream_command *to, int timeout_ms) {
     int64_t until = timeout_ms < 0 ? 0 : ringlet_st__now() + timeout_ms;
+    memset(to, 0, sizeof *to);
     for (;;) {
         int64_t left = ringlet_st__left(until);
         int error = ringlet_stream_poll(s, s->commands_n > 0 || left < 0 ? 0 : (int)left);
