@@ -129,6 +129,17 @@ func writeStatus(w io.Writer, st *ecsv1.PartitionStatus) error {
 	t = newTable(w)
 	t.row("component", "state", "takes part", "role", "if lost", "where", "cause")
 	writeComponent(t, root, "", "")
+	if err := t.end(); err != nil || len(st.GetSources()) == 0 {
+		return err
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	t = newTable(w)
+	t.row("source", "name", "front-end")
+	for _, x := range st.GetSources() {
+		t.row(fmt.Sprint(x.GetSource()), x.GetName(), x.GetReadiness())
+	}
 	return t.end()
 }
 

@@ -85,14 +85,15 @@ func TestWhatSourcesGive(t *testing.T) {
 			Refused:       1,
 			WhyRefused:    "a buffer of 200000 bytes, 65535 at most",
 			Frontend:      `"board" at 10.0.0.7:5000`,
+			Readiness:     "begun",
 			LastEvent:     1511,
 			AgeUs:         3_400,
 		},
 	}}))
 	for _, want := range []string{
 		`(?m)^no live sources: `,
-		`(?m)^0 +tcp:h:7 +n0, silent +0\.0 Hz +0 bit/s +0 B +0 +0 +0 +0 +0 +0 +– +– +–$`,
-		`(?m)^1 +udp:h:8 +n1 +298\.7 Hz +239 kbit/s +100 B +1500 +10 \(0\.67 %\) +4 +1 +2 +0 +1511 +3ms ago +"board" at 10\.0\.0\.7:5000$`,
+		`(?m)^0 +tcp:h:7 +n0, silent +0\.0 Hz +0 bit/s +0 B +0 +0 +0 +0 +0 +0 +– +– +– +–$`,
+		`(?m)^1 +udp:h:8 +n1 +298\.7 Hz +239 kbit/s +100 B +1500 +10 \(0\.67 %\) +4 +1 +2 +0 +1511 +3ms ago +begun +"board" at 10\.0\.0\.7:5000$`,
 		`(?m)^udp:h:8: 1 refused, the last one because: a buffer of 200000 bytes, 65535 at most$`,
 	} {
 		if !regexp.MustCompile(want).Match(out.Bytes()) {

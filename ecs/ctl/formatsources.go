@@ -18,7 +18,7 @@ func writeSources(w io.Writer, s *ecsv1.Snapshot) error {
 	}
 	t := newTable(w)
 	t.row("source", "input", "node", "rate", "data", "size", "fragments", "missing", "thrown",
-		"refused", "lost", "dropped", "last event", "newest", "front-end")
+		"refused", "lost", "dropped", "last event", "newest", "readiness", "front-end")
 	for _, x := range s.GetSources() {
 		last, age := "–", "–"
 		if x.GetFragments() > 0 {
@@ -32,7 +32,7 @@ func writeSources(w io.Writer, s *ecsv1.Snapshot) error {
 			formatBitRate(x.GetBytesPerS()),
 			fmt.Sprintf("%.0f B", x.GetMeanSize()), fmt.Sprint(x.GetFragments()), formatMissing(x), fmt.Sprint(x.GetThrown()),
 			fmt.Sprint(x.GetRefused()), fmt.Sprint(x.GetLost()), fmt.Sprint(x.GetDropped()), last, age,
-			cmp.Or(x.GetFrontend(), "–"))
+			cmp.Or(x.GetReadiness(), "–"), cmp.Or(x.GetFrontend(), "–"))
 	}
 	if err := t.end(); err != nil {
 		return err

@@ -3,6 +3,7 @@ package figures
 import (
 	"cmp"
 	"strconv"
+	"strings"
 
 	"ringlet/node"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
@@ -60,6 +61,11 @@ func (b *Builder) sourceFigures(r *Reading, src Source, n *Node) *ecsv1.SourceFi
 	f.WhyRefused, f.WhyThrown = rejectReasons(rep, src.ID)
 	f.Frontend = rep.GetFrontends()[uint32(src.ID)]
 	f.Name = cmp.Or(rep.GetSourceNames()[uint32(src.ID)], f.GetName())
+	for _, x := range rep.GetSourceLives() {
+		if int(x.GetSource()) == src.ID && !rep.GetFinal() {
+			f.Readiness = Readiness(x)
+		}
+	}
 	if f.GetFragments() > 0 {
 		f.MeanSize = float64(f.GetBytes()) / float64(f.GetFragments())
 		if f.GetSilent() && !rep.GetFinal() { // a node that reports gives the age itself
@@ -78,6 +84,31 @@ func (b *Builder) sourceFigures(r *Reading, src Source, n *Node) *ecsv1.SourceFi
 		f.MeanSize = bytes / fragments
 	}
 	return f
+}
+
+// Readiness says how far the front-end of a source is in the life of the run: "ready", "waiting: no front-end".
+func Readiness(x *nodev1.SourceLife) string {
+	wanted := x.GetWanted()
+	switch {
+	case x.GetFailed() != "":
+		return "failed: " + x.GetFailed()
+	case x.GetUntaken():
+		return "waiting: its last fragments are not taken"
+	case !x.GetAttached() && wanted != nodev1.FrontendCommand_FRONTEND_COMMAND_END:
+		return "waiting: no front-end"
+	case !x.GetArrived():
+		word := strings.ToLower(strings.TrimPrefix(wanted.String(), "FRONTEND_COMMAND_"))
+		return "waiting: its front-end has not answered " + word
+	}
+	return arrivedWords[wanted]
+}
+
+// arrivedWords say where a front-end is that has arrived.
+var arrivedWords = map[nodev1.FrontendCommand]string{
+	nodev1.FrontendCommand_FRONTEND_COMMAND_PREPARE: "ready",
+	nodev1.FrontendCommand_FRONTEND_COMMAND_BEGIN:   "begun",
+	nodev1.FrontendCommand_FRONTEND_COMMAND_PAUSE:   "paused",
+	nodev1.FrontendCommand_FRONTEND_COMMAND_END:     "done",
 }
 
 // fillCounters fills in the counters of a source; id ends their names.

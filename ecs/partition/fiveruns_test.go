@@ -56,12 +56,20 @@ func (p *program) start(t *testing.T) {
 // kill ends it at once, whatever it does.
 func (p *program) kill() {
 	_ = p.process.Process.Kill()
-	_ = p.process.Wait()
+	_ = p.process.Wait() // bounded by the kill
+}
+
+// readiness is how far the front-ends are, as the status has it.
+func (h *farm) readiness() string {
+	var all []string
+	for _, s := range h.Status().GetSources() {
+		all = append(all, fmt.Sprintf("%d %s: %s", s.GetSource(), s.GetName(), s.GetReadiness()))
+	}
+	return strings.Join(all, ", ")
 }
 
 // TestFiveRunsInOrder: front-ends in C and Python are told of five runs in order. The one in C begins last, the one in
-// Python is paused and ended first. One that is killed, between two runs or within one, hears in its next life where the
-// run is.
+// Python is paused and ended first. One that is killed, between two runs or within one, hears then where the run is.
 func TestFiveRunsInOrder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -70,12 +78,12 @@ func TestFiveRunsInOrder(t *testing.T) {
 		c.Rate, c.Packing, c.FlushAfter = 0, 50, patiently.Scaled(c.FlushAfter)
 		c.Input = "unix:" + paths[0] + "?name=c&start=last&require=5m,unix:" + paths[1] + "?name=py&stop=first&require=5m"
 	})
-	heard, out, err := os.Pipe()
+	said, out, err := os.Pipe()
 	must.OK(t, err)
 	lines := make(chan string, 1000)
 	go func() {
 		defer close(lines)
-		for s := bufio.NewScanner(heard); s.Scan(); {
+		for s := bufio.NewScanner(said); s.Scan(); {
 			lines <- s.Text()
 		}
 	}()
@@ -126,6 +134,7 @@ func TestFiveRunsInOrder(t *testing.T) {
 			t.Fatalf("%v come, and not %s", prepared, want)
 		}
 		expect(run, "py begin", "c begin")
+		h.await("both have begun", func() bool { return h.readiness() == "0 c: begun, 1 py: begun" })
 		h.awaitBuilt(1000)
 		switch run {
 		case 2:

@@ -34,6 +34,12 @@ func (p *Partition) Status() *ecsv1.PartitionStatus {
 		out.Configuration, out.ConfigurationHash = string(l.cfg.Effective()), l.cfg.Hash()
 	}
 	out.Root.Children = append(out.Root.Children, p.tagnetStatus(run, nodeSet))
+	if run != nil {
+		for _, s := range run.SourcesReadiness() {
+			one := &ecsv1.SourceReadiness{Source: uint32(s.ID), Name: s.Name, Readiness: s.Readiness}
+			out.Sources = append(out.Sources, one)
+		}
+	}
 	seen := map[string]bool{}
 	if nodeSet != nil {
 		for i, rep := range nodeSet.Reports() {

@@ -190,6 +190,26 @@ func (f *frontends) AwaitedSources() string {
 	return f.awaited
 }
 
+// SourceReadiness is how far the front-end of a live source is, in words.
+type SourceReadiness struct {
+	ID              int
+	Name, Readiness string
+}
+
+// SourcesReadiness is how far the front-ends of the run are, where that is known, in order of the ids of their sources.
+func (f *frontends) SourcesReadiness() (out []SourceReadiness) {
+	sources := f.listRunSources()
+	for i, s := range f.sourceStates(sources) {
+		switch {
+		case s.gone:
+			out = append(out, SourceReadiness{sources[i].ID, s.name, "lost: the run goes on without its node"})
+		case s.life != nil:
+			out = append(out, SourceReadiness{sources[i].ID, s.name, figures.Readiness(s.life)})
+		}
+	}
+	return out
+}
+
 // sourceState is a live source with how far it is.
 type sourceState struct {
 	name    string

@@ -75,7 +75,8 @@ export function sources(root) {
       setChip(tr.state, condition(x, s.alarms));
       text(td[2].firstChild, x.name);
       td[2].title = x.input;
-      text(td[2].lastChild, x.frontend);
+      text(td[2].lastChild, [x.readiness, x.frontend].filter(Boolean).join(" · "));
+      td[2].classList.toggle("odd", /^failed/.test(x.readiness || ""));
       text(td[3], x.node ? `${x.node}, RU ${num(x.ruIndex)}` : "–");
       text(td[4], joined(rate(x.fragmentsPerS)));
       text(td[5], joined(bits(x.bytesPerS)));

@@ -585,7 +585,9 @@ type PartitionStatus struct {
 	Change uint64 `protobuf:"varint,10,opt,name=change,proto3" json:"change,omitempty"`
 	// Why the run that a user asked for last did not begin: the load, configure or start that was refused or failed. Absent if it began, or
 	// if none was asked for.
-	NoRun         *Cause `protobuf:"bytes,11,opt,name=no_run,json=noRun,proto3" json:"no_run,omitempty"`
+	NoRun *Cause `protobuf:"bytes,11,opt,name=no_run,json=noRun,proto3" json:"no_run,omitempty"`
+	// The live sources of the present run, in order of their ids.
+	Sources       []*SourceReadiness `protobuf:"bytes,12,rep,name=sources,proto3" json:"sources,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -697,6 +699,77 @@ func (x *PartitionStatus) GetNoRun() *Cause {
 	return nil
 }
 
+func (x *PartitionStatus) GetSources() []*SourceReadiness {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+// SourceReadiness is how far the front-end of a live source is in the life of the run.
+type SourceReadiness struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the source.
+	Source uint32 `protobuf:"varint,1,opt,name=source,proto3" json:"source,omitempty"`
+	// Its name.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// As in SourceFigures.
+	Readiness     string `protobuf:"bytes,3,opt,name=readiness,proto3" json:"readiness,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SourceReadiness) Reset() {
+	*x = SourceReadiness{}
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SourceReadiness) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SourceReadiness) ProtoMessage() {}
+
+func (x *SourceReadiness) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SourceReadiness.ProtoReflect.Descriptor instead.
+func (*SourceReadiness) Descriptor() ([]byte, []int) {
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *SourceReadiness) GetSource() uint32 {
+	if x != nil {
+		return x.Source
+	}
+	return 0
+}
+
+func (x *SourceReadiness) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SourceReadiness) GetReadiness() string {
+	if x != nil {
+		return x.Readiness
+	}
+	return ""
+}
+
 // DescribeFSMRequest asks for the machine.
 type DescribeFSMRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -706,7 +779,7 @@ type DescribeFSMRequest struct {
 
 func (x *DescribeFSMRequest) Reset() {
 	*x = DescribeFSMRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[5]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -718,7 +791,7 @@ func (x *DescribeFSMRequest) String() string {
 func (*DescribeFSMRequest) ProtoMessage() {}
 
 func (x *DescribeFSMRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[5]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -731,7 +804,7 @@ func (x *DescribeFSMRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeFSMRequest.ProtoReflect.Descriptor instead.
 func (*DescribeFSMRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{5}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{6}
 }
 
 // FSM is the partition's state machine.
@@ -747,7 +820,7 @@ type FSM struct {
 
 func (x *FSM) Reset() {
 	*x = FSM{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[6]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -759,7 +832,7 @@ func (x *FSM) String() string {
 func (*FSM) ProtoMessage() {}
 
 func (x *FSM) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[6]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -772,7 +845,7 @@ func (x *FSM) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FSM.ProtoReflect.Descriptor instead.
 func (*FSM) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{6}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *FSM) GetStates() []string {
@@ -816,7 +889,7 @@ type CommandDescription struct {
 
 func (x *CommandDescription) Reset() {
 	*x = CommandDescription{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[7]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -828,7 +901,7 @@ func (x *CommandDescription) String() string {
 func (*CommandDescription) ProtoMessage() {}
 
 func (x *CommandDescription) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[7]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -841,7 +914,7 @@ func (x *CommandDescription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandDescription.ProtoReflect.Descriptor instead.
 func (*CommandDescription) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{7}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CommandDescription) GetName() string {
@@ -926,7 +999,7 @@ type Argument struct {
 
 func (x *Argument) Reset() {
 	*x = Argument{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[8]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -938,7 +1011,7 @@ func (x *Argument) String() string {
 func (*Argument) ProtoMessage() {}
 
 func (x *Argument) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[8]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -951,7 +1024,7 @@ func (x *Argument) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Argument.ProtoReflect.Descriptor instead.
 func (*Argument) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{8}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Argument) GetName() string {
@@ -1004,7 +1077,7 @@ type CommandRequest struct {
 
 func (x *CommandRequest) Reset() {
 	*x = CommandRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[9]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1016,7 +1089,7 @@ func (x *CommandRequest) String() string {
 func (*CommandRequest) ProtoMessage() {}
 
 func (x *CommandRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[9]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1029,7 +1102,7 @@ func (x *CommandRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandRequest.ProtoReflect.Descriptor instead.
 func (*CommandRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{9}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CommandRequest) GetCommand() string {
@@ -1070,7 +1143,7 @@ type CommandResponse struct {
 
 func (x *CommandResponse) Reset() {
 	*x = CommandResponse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[10]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1082,7 +1155,7 @@ func (x *CommandResponse) String() string {
 func (*CommandResponse) ProtoMessage() {}
 
 func (x *CommandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[10]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1095,7 +1168,7 @@ func (x *CommandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandResponse.ProtoReflect.Descriptor instead.
 func (*CommandResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{10}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CommandResponse) GetState() string {
@@ -1141,7 +1214,7 @@ type PlanResponse struct {
 
 func (x *PlanResponse) Reset() {
 	*x = PlanResponse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[11]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1153,7 +1226,7 @@ func (x *PlanResponse) String() string {
 func (*PlanResponse) ProtoMessage() {}
 
 func (x *PlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[11]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1166,7 +1239,7 @@ func (x *PlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanResponse.ProtoReflect.Descriptor instead.
 func (*PlanResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{11}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PlanResponse) GetPossible() bool {
@@ -1203,7 +1276,7 @@ type PlanStep struct {
 
 func (x *PlanStep) Reset() {
 	*x = PlanStep{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[12]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +1288,7 @@ func (x *PlanStep) String() string {
 func (*PlanStep) ProtoMessage() {}
 
 func (x *PlanStep) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[12]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +1301,7 @@ func (x *PlanStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanStep.ProtoReflect.Descriptor instead.
 func (*PlanStep) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{12}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PlanStep) GetComponent() string {
@@ -1256,7 +1329,7 @@ type TakeControlRequest struct {
 
 func (x *TakeControlRequest) Reset() {
 	*x = TakeControlRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[13]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1268,7 +1341,7 @@ func (x *TakeControlRequest) String() string {
 func (*TakeControlRequest) ProtoMessage() {}
 
 func (x *TakeControlRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[13]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1281,7 +1354,7 @@ func (x *TakeControlRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeControlRequest.ProtoReflect.Descriptor instead.
 func (*TakeControlRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{13}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TakeControlRequest) GetForce() bool {
@@ -1300,7 +1373,7 @@ type ReleaseControlRequest struct {
 
 func (x *ReleaseControlRequest) Reset() {
 	*x = ReleaseControlRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[14]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1312,7 +1385,7 @@ func (x *ReleaseControlRequest) String() string {
 func (*ReleaseControlRequest) ProtoMessage() {}
 
 func (x *ReleaseControlRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[14]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1325,7 +1398,7 @@ func (x *ReleaseControlRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseControlRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseControlRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{14}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{15}
 }
 
 // WatchRequest asks for events.
@@ -1341,7 +1414,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[15]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1353,7 +1426,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[15]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1366,7 +1439,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{15}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WatchRequest) GetAfter() uint64 {
@@ -1410,7 +1483,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[16]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +1495,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[16]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,7 +1508,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{16}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Event) GetNumber() uint64 {
@@ -1512,7 +1585,7 @@ type GetSnapshotRequest struct {
 
 func (x *GetSnapshotRequest) Reset() {
 	*x = GetSnapshotRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[17]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1524,7 +1597,7 @@ func (x *GetSnapshotRequest) String() string {
 func (*GetSnapshotRequest) ProtoMessage() {}
 
 func (x *GetSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[17]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1537,7 +1610,7 @@ func (x *GetSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*GetSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{17}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetSnapshotRequest) GetHistory() uint32 {
@@ -1558,7 +1631,7 @@ type WatchSnapshotsRequest struct {
 
 func (x *WatchSnapshotsRequest) Reset() {
 	*x = WatchSnapshotsRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[18]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1570,7 +1643,7 @@ func (x *WatchSnapshotsRequest) String() string {
 func (*WatchSnapshotsRequest) ProtoMessage() {}
 
 func (x *WatchSnapshotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[18]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1583,7 +1656,7 @@ func (x *WatchSnapshotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchSnapshotsRequest.ProtoReflect.Descriptor instead.
 func (*WatchSnapshotsRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{18}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WatchSnapshotsRequest) GetIntervalMs() uint32 {
@@ -1642,7 +1715,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[19]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1654,7 +1727,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[19]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1667,7 +1740,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{19}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Snapshot) GetAt() *timestamppb.Timestamp {
@@ -1831,7 +1904,7 @@ type SlowValue struct {
 
 func (x *SlowValue) Reset() {
 	*x = SlowValue{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[20]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1843,7 +1916,7 @@ func (x *SlowValue) String() string {
 func (*SlowValue) ProtoMessage() {}
 
 func (x *SlowValue) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[20]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1856,7 +1929,7 @@ func (x *SlowValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlowValue.ProtoReflect.Descriptor instead.
 func (*SlowValue) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{20}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SlowValue) GetName() string {
@@ -1928,7 +2001,7 @@ type Drift struct {
 
 func (x *Drift) Reset() {
 	*x = Drift{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[21]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1940,7 +2013,7 @@ func (x *Drift) String() string {
 func (*Drift) ProtoMessage() {}
 
 func (x *Drift) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[21]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1953,7 +2026,7 @@ func (x *Drift) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drift.ProtoReflect.Descriptor instead.
 func (*Drift) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{21}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Drift) GetSource() string {
@@ -2033,7 +2106,7 @@ type LatencyPart struct {
 
 func (x *LatencyPart) Reset() {
 	*x = LatencyPart{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[22]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2118,7 @@ func (x *LatencyPart) String() string {
 func (*LatencyPart) ProtoMessage() {}
 
 func (x *LatencyPart) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[22]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2131,7 @@ func (x *LatencyPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyPart.ProtoReflect.Descriptor instead.
 func (*LatencyPart) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{22}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LatencyPart) GetName() string {
@@ -2096,7 +2169,7 @@ type MissingReadout struct {
 
 func (x *MissingReadout) Reset() {
 	*x = MissingReadout{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[23]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2108,7 +2181,7 @@ func (x *MissingReadout) String() string {
 func (*MissingReadout) ProtoMessage() {}
 
 func (x *MissingReadout) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[23]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2121,7 +2194,7 @@ func (x *MissingReadout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MissingReadout.ProtoReflect.Descriptor instead.
 func (*MissingReadout) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{23}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *MissingReadout) GetRu() uint32 {
@@ -2225,14 +2298,17 @@ type SourceFigures struct {
 	// Lowest event number of which a fragment came; meaningless while there are no fragments.
 	FirstEvent uint64 `protobuf:"varint,73,opt,name=first_event,json=firstEvent,proto3" json:"first_event,omitempty"`
 	// As it stands in the setting input, e.g. "tcp:0.0.0.0:7000".
-	Input         string `protobuf:"bytes,74,opt,name=input,proto3" json:"input,omitempty"`
+	Input string `protobuf:"bytes,74,opt,name=input,proto3" json:"input,omitempty"`
+	// How far its front-end is in the life of the run: "ready", "begun", "waiting: no front-end", "failed: no gas"; empty: its kind of
+	// input does not tell.
+	Readiness     string `protobuf:"bytes,76,opt,name=readiness,proto3" json:"readiness,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SourceFigures) Reset() {
 	*x = SourceFigures{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[24]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2244,7 +2320,7 @@ func (x *SourceFigures) String() string {
 func (*SourceFigures) ProtoMessage() {}
 
 func (x *SourceFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[24]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2257,7 +2333,7 @@ func (x *SourceFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceFigures.ProtoReflect.Descriptor instead.
 func (*SourceFigures) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{24}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SourceFigures) GetSource() uint32 {
@@ -2456,6 +2532,13 @@ func (x *SourceFigures) GetInput() string {
 	return ""
 }
 
+func (x *SourceFigures) GetReadiness() string {
+	if x != nil {
+		return x.Readiness
+	}
+	return ""
+}
+
 // Sample is the main figures of the partition at one moment.
 type Sample struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2479,7 +2562,7 @@ type Sample struct {
 
 func (x *Sample) Reset() {
 	*x = Sample{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[25]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2491,7 +2574,7 @@ func (x *Sample) String() string {
 func (*Sample) ProtoMessage() {}
 
 func (x *Sample) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[25]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2504,7 +2587,7 @@ func (x *Sample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sample.ProtoReflect.Descriptor instead.
 func (*Sample) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{25}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Sample) GetAt() *timestamppb.Timestamp {
@@ -2585,7 +2668,7 @@ type Figures struct {
 
 func (x *Figures) Reset() {
 	*x = Figures{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[26]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2597,7 +2680,7 @@ func (x *Figures) String() string {
 func (*Figures) ProtoMessage() {}
 
 func (x *Figures) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[26]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2610,7 +2693,7 @@ func (x *Figures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Figures.ProtoReflect.Descriptor instead.
 func (*Figures) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{26}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Figures) GetEventRateHz() float64 {
@@ -2732,7 +2815,7 @@ type NodeFigures struct {
 
 func (x *NodeFigures) Reset() {
 	*x = NodeFigures{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[27]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2744,7 +2827,7 @@ func (x *NodeFigures) String() string {
 func (*NodeFigures) ProtoMessage() {}
 
 func (x *NodeFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[27]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2757,7 +2840,7 @@ func (x *NodeFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFigures.ProtoReflect.Descriptor instead.
 func (*NodeFigures) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{27}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *NodeFigures) GetName() string {
@@ -2921,7 +3004,7 @@ type Traffic struct {
 
 func (x *Traffic) Reset() {
 	*x = Traffic{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[28]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2933,7 +3016,7 @@ func (x *Traffic) String() string {
 func (*Traffic) ProtoMessage() {}
 
 func (x *Traffic) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[28]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2946,7 +3029,7 @@ func (x *Traffic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Traffic.ProtoReflect.Descriptor instead.
 func (*Traffic) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{28}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Traffic) GetRu() uint32 {
@@ -3015,7 +3098,7 @@ type PhaseStep struct {
 
 func (x *PhaseStep) Reset() {
 	*x = PhaseStep{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[29]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3027,7 +3110,7 @@ func (x *PhaseStep) String() string {
 func (*PhaseStep) ProtoMessage() {}
 
 func (x *PhaseStep) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[29]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3040,7 +3123,7 @@ func (x *PhaseStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PhaseStep.ProtoReflect.Descriptor instead.
 func (*PhaseStep) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{29}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PhaseStep) GetRu() uint32 {
@@ -3109,7 +3192,7 @@ type Holder struct {
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[30]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3121,7 +3204,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[30]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3134,7 +3217,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{30}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Holder) GetRu() uint32 {
@@ -3184,7 +3267,7 @@ type Latency struct {
 
 func (x *Latency) Reset() {
 	*x = Latency{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[31]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3196,7 +3279,7 @@ func (x *Latency) String() string {
 func (*Latency) ProtoMessage() {}
 
 func (x *Latency) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[31]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3209,7 +3292,7 @@ func (x *Latency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Latency.ProtoReflect.Descriptor instead.
 func (*Latency) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{31}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Latency) GetP50Us() int64 {
@@ -3262,7 +3345,7 @@ type Bar struct {
 
 func (x *Bar) Reset() {
 	*x = Bar{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3274,7 +3357,7 @@ func (x *Bar) String() string {
 func (*Bar) ProtoMessage() {}
 
 func (x *Bar) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3287,7 +3370,7 @@ func (x *Bar) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bar.ProtoReflect.Descriptor instead.
 func (*Bar) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{32}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Bar) GetFromUs() int64 {
@@ -3342,7 +3425,7 @@ type Scheduler struct {
 
 func (x *Scheduler) Reset() {
 	*x = Scheduler{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3354,7 +3437,7 @@ func (x *Scheduler) String() string {
 func (*Scheduler) ProtoMessage() {}
 
 func (x *Scheduler) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3367,7 +3450,7 @@ func (x *Scheduler) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scheduler.ProtoReflect.Descriptor instead.
 func (*Scheduler) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{33}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Scheduler) GetState() string {
@@ -3460,7 +3543,7 @@ type Queue struct {
 
 func (x *Queue) Reset() {
 	*x = Queue{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3472,7 +3555,7 @@ func (x *Queue) String() string {
 func (*Queue) ProtoMessage() {}
 
 func (x *Queue) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3485,7 +3568,7 @@ func (x *Queue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Queue.ProtoReflect.Descriptor instead.
 func (*Queue) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{34}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Queue) GetName() string {
@@ -3517,7 +3600,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3529,7 +3612,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3542,7 +3625,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{35}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Group) GetNodes() []string {
@@ -3581,7 +3664,7 @@ type Cleared struct {
 
 func (x *Cleared) Reset() {
 	*x = Cleared{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3593,7 +3676,7 @@ func (x *Cleared) String() string {
 func (*Cleared) ProtoMessage() {}
 
 func (x *Cleared) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3606,7 +3689,7 @@ func (x *Cleared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cleared.ProtoReflect.Descriptor instead.
 func (*Cleared) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{36}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Cleared) GetUser() string {
@@ -3647,7 +3730,7 @@ type SlotUse struct {
 
 func (x *SlotUse) Reset() {
 	*x = SlotUse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3659,7 +3742,7 @@ func (x *SlotUse) String() string {
 func (*SlotUse) ProtoMessage() {}
 
 func (x *SlotUse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3672,7 +3755,7 @@ func (x *SlotUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotUse.ProtoReflect.Descriptor instead.
 func (*SlotUse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{37}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SlotUse) GetBu() uint32 {
@@ -3724,7 +3807,7 @@ type Alarm struct {
 
 func (x *Alarm) Reset() {
 	*x = Alarm{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3736,7 +3819,7 @@ func (x *Alarm) String() string {
 func (*Alarm) ProtoMessage() {}
 
 func (x *Alarm) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3749,7 +3832,7 @@ func (x *Alarm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alarm.ProtoReflect.Descriptor instead.
 func (*Alarm) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{38}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Alarm) GetRule() string {
@@ -3807,7 +3890,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3819,7 +3902,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3832,7 +3915,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{39}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListRunsRequest) GetLimit() uint32 {
@@ -3862,7 +3945,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3874,7 +3957,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3887,7 +3970,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{40}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -3977,7 +4060,7 @@ type Run struct {
 
 func (x *Run) Reset() {
 	*x = Run{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3989,7 +4072,7 @@ func (x *Run) String() string {
 func (*Run) ProtoMessage() {}
 
 func (x *Run) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4002,7 +4085,7 @@ func (x *Run) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Run.ProtoReflect.Descriptor instead.
 func (*Run) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{41}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Run) GetNumber() uint32 {
@@ -4243,7 +4326,7 @@ type Loss struct {
 
 func (x *Loss) Reset() {
 	*x = Loss{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[42]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4255,7 +4338,7 @@ func (x *Loss) String() string {
 func (*Loss) ProtoMessage() {}
 
 func (x *Loss) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[42]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4268,7 +4351,7 @@ func (x *Loss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loss.ProtoReflect.Descriptor instead.
 func (*Loss) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{42}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Loss) GetWhat() string {
@@ -4330,7 +4413,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[43]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4342,7 +4425,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[43]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4355,7 +4438,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{43}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Account) GetName() string {
@@ -4397,7 +4480,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[44]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4409,7 +4492,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[44]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4422,7 +4505,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{44}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *GetRunRequest) GetNumber() uint32 {
@@ -4445,7 +4528,7 @@ type CheckConfigurationRequest struct {
 
 func (x *CheckConfigurationRequest) Reset() {
 	*x = CheckConfigurationRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[45]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4457,7 +4540,7 @@ func (x *CheckConfigurationRequest) String() string {
 func (*CheckConfigurationRequest) ProtoMessage() {}
 
 func (x *CheckConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[45]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4470,7 +4553,7 @@ func (x *CheckConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*CheckConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{45}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *CheckConfigurationRequest) GetConfiguration() string {
@@ -4504,7 +4587,7 @@ type CheckConfigurationResponse struct {
 
 func (x *CheckConfigurationResponse) Reset() {
 	*x = CheckConfigurationResponse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[46]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4516,7 +4599,7 @@ func (x *CheckConfigurationResponse) String() string {
 func (*CheckConfigurationResponse) ProtoMessage() {}
 
 func (x *CheckConfigurationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[46]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4529,7 +4612,7 @@ func (x *CheckConfigurationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigurationResponse.ProtoReflect.Descriptor instead.
 func (*CheckConfigurationResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{46}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *CheckConfigurationResponse) GetOk() bool {
@@ -4571,7 +4654,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[47]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4583,7 +4666,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[47]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4596,7 +4679,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{47}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListAuditRequest) GetLimit() uint32 {
@@ -4617,7 +4700,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[48]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4629,7 +4712,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[48]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4642,7 +4725,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{48}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListAuditResponse) GetEntries() []*AuditEntry {
@@ -4679,7 +4762,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[49]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4691,7 +4774,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[49]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4704,7 +4787,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{49}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AuditEntry) GetNumber() uint64 {
@@ -4807,7 +4890,7 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12(\n" +
 	"\x04role\x18\x02 \x01(\x0e2\x14.ringlet.ecs.v1.RoleR\x04role\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\x12\n" +
-	"\x10GetStatusRequest\"\xa9\x03\n" +
+	"\x10GetStatusRequest\"\xe4\x03\n" +
 	"\x0fPartitionStatus\x12-\n" +
 	"\x04root\x18\x01 \x01(\v2\x19.ringlet.ecs.v1.ComponentR\x04root\x12+\n" +
 	"\x05owner\x18\x02 \x01(\v2\x15.ringlet.ecs.v1.OwnerR\x05owner\x12\x10\n" +
@@ -4820,7 +4903,12 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\x03you\x18\t \x01(\v2\x15.ringlet.ecs.v1.OwnerR\x03you\x12\x16\n" +
 	"\x06change\x18\n" +
 	" \x01(\x04R\x06change\x12,\n" +
-	"\x06no_run\x18\v \x01(\v2\x15.ringlet.ecs.v1.CauseR\x05noRun\"\x14\n" +
+	"\x06no_run\x18\v \x01(\v2\x15.ringlet.ecs.v1.CauseR\x05noRun\x129\n" +
+	"\asources\x18\f \x03(\v2\x1f.ringlet.ecs.v1.SourceReadinessR\asources\"[\n" +
+	"\x0fSourceReadiness\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\rR\x06source\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
+	"\treadiness\x18\x03 \x01(\tR\treadiness\"\x14\n" +
 	"\x12DescribeFSMRequest\"]\n" +
 	"\x03FSM\x12\x16\n" +
 	"\x06states\x18\x01 \x03(\tR\x06states\x12>\n" +
@@ -4932,7 +5020,7 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\tfirst_mep\x18\x04 \x01(\x04R\bfirstMep\x12\x19\n" +
 	"\blast_mep\x18\x05 \x01(\x04R\alastMep\x12)\n" +
 	"\x0ewhole_from_mep\x18\x06 \x01(\x04H\x00R\fwholeFromMep\x88\x01\x01B\x11\n" +
-	"\x0f_whole_from_mep\"\xf4\x05\n" +
+	"\x0f_whole_from_mep\"\x92\x06\n" +
 	"\rSourceFigures\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\rR\x06source\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x19\n" +
@@ -4966,7 +5054,8 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\bfrontend\x18H \x01(\tR\bfrontend\x12\x1f\n" +
 	"\vfirst_event\x18I \x01(\x04R\n" +
 	"firstEvent\x12\x14\n" +
-	"\x05input\x18J \x01(\tR\x05input\"\xac\x02\n" +
+	"\x05input\x18J \x01(\tR\x05input\x12\x1c\n" +
+	"\treadiness\x18L \x01(\tR\treadiness\"\xac\x02\n" +
 	"\x06Sample\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\"\n" +
@@ -5239,7 +5328,7 @@ func file_ringlet_ecs_v1_ecs_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_ecs_v1_ecs_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_ringlet_ecs_v1_ecs_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
+var file_ringlet_ecs_v1_ecs_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_ringlet_ecs_v1_ecs_proto_goTypes = []any{
 	(Role)(0),                          // 0: ringlet.ecs.v1.Role
 	(Severity)(0),                      // 1: ringlet.ecs.v1.Severity
@@ -5249,169 +5338,171 @@ var file_ringlet_ecs_v1_ecs_proto_goTypes = []any{
 	(*Owner)(nil),                      // 5: ringlet.ecs.v1.Owner
 	(*GetStatusRequest)(nil),           // 6: ringlet.ecs.v1.GetStatusRequest
 	(*PartitionStatus)(nil),            // 7: ringlet.ecs.v1.PartitionStatus
-	(*DescribeFSMRequest)(nil),         // 8: ringlet.ecs.v1.DescribeFSMRequest
-	(*FSM)(nil),                        // 9: ringlet.ecs.v1.FSM
-	(*CommandDescription)(nil),         // 10: ringlet.ecs.v1.CommandDescription
-	(*Argument)(nil),                   // 11: ringlet.ecs.v1.Argument
-	(*CommandRequest)(nil),             // 12: ringlet.ecs.v1.CommandRequest
-	(*CommandResponse)(nil),            // 13: ringlet.ecs.v1.CommandResponse
-	(*PlanResponse)(nil),               // 14: ringlet.ecs.v1.PlanResponse
-	(*PlanStep)(nil),                   // 15: ringlet.ecs.v1.PlanStep
-	(*TakeControlRequest)(nil),         // 16: ringlet.ecs.v1.TakeControlRequest
-	(*ReleaseControlRequest)(nil),      // 17: ringlet.ecs.v1.ReleaseControlRequest
-	(*WatchRequest)(nil),               // 18: ringlet.ecs.v1.WatchRequest
-	(*Event)(nil),                      // 19: ringlet.ecs.v1.Event
-	(*GetSnapshotRequest)(nil),         // 20: ringlet.ecs.v1.GetSnapshotRequest
-	(*WatchSnapshotsRequest)(nil),      // 21: ringlet.ecs.v1.WatchSnapshotsRequest
-	(*Snapshot)(nil),                   // 22: ringlet.ecs.v1.Snapshot
-	(*SlowValue)(nil),                  // 23: ringlet.ecs.v1.SlowValue
-	(*Drift)(nil),                      // 24: ringlet.ecs.v1.Drift
-	(*LatencyPart)(nil),                // 25: ringlet.ecs.v1.LatencyPart
-	(*MissingReadout)(nil),             // 26: ringlet.ecs.v1.MissingReadout
-	(*SourceFigures)(nil),              // 27: ringlet.ecs.v1.SourceFigures
-	(*Sample)(nil),                     // 28: ringlet.ecs.v1.Sample
-	(*Figures)(nil),                    // 29: ringlet.ecs.v1.Figures
-	(*NodeFigures)(nil),                // 30: ringlet.ecs.v1.NodeFigures
-	(*Traffic)(nil),                    // 31: ringlet.ecs.v1.Traffic
-	(*PhaseStep)(nil),                  // 32: ringlet.ecs.v1.PhaseStep
-	(*Holder)(nil),                     // 33: ringlet.ecs.v1.Holder
-	(*Latency)(nil),                    // 34: ringlet.ecs.v1.Latency
-	(*Bar)(nil),                        // 35: ringlet.ecs.v1.Bar
-	(*Scheduler)(nil),                  // 36: ringlet.ecs.v1.Scheduler
-	(*Queue)(nil),                      // 37: ringlet.ecs.v1.Queue
-	(*Group)(nil),                      // 38: ringlet.ecs.v1.Group
-	(*Cleared)(nil),                    // 39: ringlet.ecs.v1.Cleared
-	(*SlotUse)(nil),                    // 40: ringlet.ecs.v1.SlotUse
-	(*Alarm)(nil),                      // 41: ringlet.ecs.v1.Alarm
-	(*ListRunsRequest)(nil),            // 42: ringlet.ecs.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),           // 43: ringlet.ecs.v1.ListRunsResponse
-	(*Run)(nil),                        // 44: ringlet.ecs.v1.Run
-	(*Loss)(nil),                       // 45: ringlet.ecs.v1.Loss
-	(*Account)(nil),                    // 46: ringlet.ecs.v1.Account
-	(*GetRunRequest)(nil),              // 47: ringlet.ecs.v1.GetRunRequest
-	(*CheckConfigurationRequest)(nil),  // 48: ringlet.ecs.v1.CheckConfigurationRequest
-	(*CheckConfigurationResponse)(nil), // 49: ringlet.ecs.v1.CheckConfigurationResponse
-	(*ListAuditRequest)(nil),           // 50: ringlet.ecs.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),          // 51: ringlet.ecs.v1.ListAuditResponse
-	(*AuditEntry)(nil),                 // 52: ringlet.ecs.v1.AuditEntry
-	nil,                                // 53: ringlet.ecs.v1.Component.FactsEntry
-	nil,                                // 54: ringlet.ecs.v1.CommandRequest.ArgumentsEntry
-	nil,                                // 55: ringlet.ecs.v1.NodeFigures.CountersEntry
-	nil,                                // 56: ringlet.ecs.v1.Scheduler.CountersEntry
-	nil,                                // 57: ringlet.ecs.v1.Scheduler.RefusedEntry
-	nil,                                // 58: ringlet.ecs.v1.Cleared.CountersEntry
-	nil,                                // 59: ringlet.ecs.v1.Run.VersionsEntry
-	nil,                                // 60: ringlet.ecs.v1.Run.RolesEntry
-	(*timestamppb.Timestamp)(nil),      // 61: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),        // 62: google.protobuf.Duration
-	(*v1.Depth)(nil),                   // 63: ringlet.tagnet.v1.Depth
-	(*v11.Selection)(nil),              // 64: ringlet.tap.v1.Selection
-	(*v12.Question)(nil),               // 65: ringlet.sample.v1.Question
-	(*v11.Samples)(nil),                // 66: ringlet.tap.v1.Samples
-	(*v12.Samples)(nil),                // 67: ringlet.sample.v1.Samples
+	(*SourceReadiness)(nil),            // 8: ringlet.ecs.v1.SourceReadiness
+	(*DescribeFSMRequest)(nil),         // 9: ringlet.ecs.v1.DescribeFSMRequest
+	(*FSM)(nil),                        // 10: ringlet.ecs.v1.FSM
+	(*CommandDescription)(nil),         // 11: ringlet.ecs.v1.CommandDescription
+	(*Argument)(nil),                   // 12: ringlet.ecs.v1.Argument
+	(*CommandRequest)(nil),             // 13: ringlet.ecs.v1.CommandRequest
+	(*CommandResponse)(nil),            // 14: ringlet.ecs.v1.CommandResponse
+	(*PlanResponse)(nil),               // 15: ringlet.ecs.v1.PlanResponse
+	(*PlanStep)(nil),                   // 16: ringlet.ecs.v1.PlanStep
+	(*TakeControlRequest)(nil),         // 17: ringlet.ecs.v1.TakeControlRequest
+	(*ReleaseControlRequest)(nil),      // 18: ringlet.ecs.v1.ReleaseControlRequest
+	(*WatchRequest)(nil),               // 19: ringlet.ecs.v1.WatchRequest
+	(*Event)(nil),                      // 20: ringlet.ecs.v1.Event
+	(*GetSnapshotRequest)(nil),         // 21: ringlet.ecs.v1.GetSnapshotRequest
+	(*WatchSnapshotsRequest)(nil),      // 22: ringlet.ecs.v1.WatchSnapshotsRequest
+	(*Snapshot)(nil),                   // 23: ringlet.ecs.v1.Snapshot
+	(*SlowValue)(nil),                  // 24: ringlet.ecs.v1.SlowValue
+	(*Drift)(nil),                      // 25: ringlet.ecs.v1.Drift
+	(*LatencyPart)(nil),                // 26: ringlet.ecs.v1.LatencyPart
+	(*MissingReadout)(nil),             // 27: ringlet.ecs.v1.MissingReadout
+	(*SourceFigures)(nil),              // 28: ringlet.ecs.v1.SourceFigures
+	(*Sample)(nil),                     // 29: ringlet.ecs.v1.Sample
+	(*Figures)(nil),                    // 30: ringlet.ecs.v1.Figures
+	(*NodeFigures)(nil),                // 31: ringlet.ecs.v1.NodeFigures
+	(*Traffic)(nil),                    // 32: ringlet.ecs.v1.Traffic
+	(*PhaseStep)(nil),                  // 33: ringlet.ecs.v1.PhaseStep
+	(*Holder)(nil),                     // 34: ringlet.ecs.v1.Holder
+	(*Latency)(nil),                    // 35: ringlet.ecs.v1.Latency
+	(*Bar)(nil),                        // 36: ringlet.ecs.v1.Bar
+	(*Scheduler)(nil),                  // 37: ringlet.ecs.v1.Scheduler
+	(*Queue)(nil),                      // 38: ringlet.ecs.v1.Queue
+	(*Group)(nil),                      // 39: ringlet.ecs.v1.Group
+	(*Cleared)(nil),                    // 40: ringlet.ecs.v1.Cleared
+	(*SlotUse)(nil),                    // 41: ringlet.ecs.v1.SlotUse
+	(*Alarm)(nil),                      // 42: ringlet.ecs.v1.Alarm
+	(*ListRunsRequest)(nil),            // 43: ringlet.ecs.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),           // 44: ringlet.ecs.v1.ListRunsResponse
+	(*Run)(nil),                        // 45: ringlet.ecs.v1.Run
+	(*Loss)(nil),                       // 46: ringlet.ecs.v1.Loss
+	(*Account)(nil),                    // 47: ringlet.ecs.v1.Account
+	(*GetRunRequest)(nil),              // 48: ringlet.ecs.v1.GetRunRequest
+	(*CheckConfigurationRequest)(nil),  // 49: ringlet.ecs.v1.CheckConfigurationRequest
+	(*CheckConfigurationResponse)(nil), // 50: ringlet.ecs.v1.CheckConfigurationResponse
+	(*ListAuditRequest)(nil),           // 51: ringlet.ecs.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),          // 52: ringlet.ecs.v1.ListAuditResponse
+	(*AuditEntry)(nil),                 // 53: ringlet.ecs.v1.AuditEntry
+	nil,                                // 54: ringlet.ecs.v1.Component.FactsEntry
+	nil,                                // 55: ringlet.ecs.v1.CommandRequest.ArgumentsEntry
+	nil,                                // 56: ringlet.ecs.v1.NodeFigures.CountersEntry
+	nil,                                // 57: ringlet.ecs.v1.Scheduler.CountersEntry
+	nil,                                // 58: ringlet.ecs.v1.Scheduler.RefusedEntry
+	nil,                                // 59: ringlet.ecs.v1.Cleared.CountersEntry
+	nil,                                // 60: ringlet.ecs.v1.Run.VersionsEntry
+	nil,                                // 61: ringlet.ecs.v1.Run.RolesEntry
+	(*timestamppb.Timestamp)(nil),      // 62: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),        // 63: google.protobuf.Duration
+	(*v1.Depth)(nil),                   // 64: ringlet.tagnet.v1.Depth
+	(*v11.Selection)(nil),              // 65: ringlet.tap.v1.Selection
+	(*v12.Question)(nil),               // 66: ringlet.sample.v1.Question
+	(*v11.Samples)(nil),                // 67: ringlet.tap.v1.Samples
+	(*v12.Samples)(nil),                // 68: ringlet.sample.v1.Samples
 }
 var file_ringlet_ecs_v1_ecs_proto_depIdxs = []int32{
-	61, // 0: ringlet.ecs.v1.Cause.at:type_name -> google.protobuf.Timestamp
+	62, // 0: ringlet.ecs.v1.Cause.at:type_name -> google.protobuf.Timestamp
 	3,  // 1: ringlet.ecs.v1.Component.cause:type_name -> ringlet.ecs.v1.Cause
 	4,  // 2: ringlet.ecs.v1.Component.children:type_name -> ringlet.ecs.v1.Component
-	53, // 3: ringlet.ecs.v1.Component.facts:type_name -> ringlet.ecs.v1.Component.FactsEntry
+	54, // 3: ringlet.ecs.v1.Component.facts:type_name -> ringlet.ecs.v1.Component.FactsEntry
 	0,  // 4: ringlet.ecs.v1.Owner.role:type_name -> ringlet.ecs.v1.Role
-	61, // 5: ringlet.ecs.v1.Owner.since:type_name -> google.protobuf.Timestamp
+	62, // 5: ringlet.ecs.v1.Owner.since:type_name -> google.protobuf.Timestamp
 	4,  // 6: ringlet.ecs.v1.PartitionStatus.root:type_name -> ringlet.ecs.v1.Component
 	5,  // 7: ringlet.ecs.v1.PartitionStatus.owner:type_name -> ringlet.ecs.v1.Owner
-	61, // 8: ringlet.ecs.v1.PartitionStatus.since:type_name -> google.protobuf.Timestamp
+	62, // 8: ringlet.ecs.v1.PartitionStatus.since:type_name -> google.protobuf.Timestamp
 	5,  // 9: ringlet.ecs.v1.PartitionStatus.you:type_name -> ringlet.ecs.v1.Owner
 	3,  // 10: ringlet.ecs.v1.PartitionStatus.no_run:type_name -> ringlet.ecs.v1.Cause
-	10, // 11: ringlet.ecs.v1.FSM.commands:type_name -> ringlet.ecs.v1.CommandDescription
-	11, // 12: ringlet.ecs.v1.CommandDescription.arguments:type_name -> ringlet.ecs.v1.Argument
-	62, // 13: ringlet.ecs.v1.CommandDescription.timeout:type_name -> google.protobuf.Duration
-	54, // 14: ringlet.ecs.v1.CommandRequest.arguments:type_name -> ringlet.ecs.v1.CommandRequest.ArgumentsEntry
-	15, // 15: ringlet.ecs.v1.PlanResponse.steps:type_name -> ringlet.ecs.v1.PlanStep
-	61, // 16: ringlet.ecs.v1.Event.at:type_name -> google.protobuf.Timestamp
-	1,  // 17: ringlet.ecs.v1.Event.severity:type_name -> ringlet.ecs.v1.Severity
-	61, // 18: ringlet.ecs.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
-	29, // 19: ringlet.ecs.v1.Snapshot.total:type_name -> ringlet.ecs.v1.Figures
-	30, // 20: ringlet.ecs.v1.Snapshot.nodes:type_name -> ringlet.ecs.v1.NodeFigures
-	31, // 21: ringlet.ecs.v1.Snapshot.traffic:type_name -> ringlet.ecs.v1.Traffic
-	32, // 22: ringlet.ecs.v1.Snapshot.timeline:type_name -> ringlet.ecs.v1.PhaseStep
-	33, // 23: ringlet.ecs.v1.Snapshot.holders:type_name -> ringlet.ecs.v1.Holder
-	34, // 24: ringlet.ecs.v1.Snapshot.latency:type_name -> ringlet.ecs.v1.Latency
-	36, // 25: ringlet.ecs.v1.Snapshot.scheduler:type_name -> ringlet.ecs.v1.Scheduler
-	41, // 26: ringlet.ecs.v1.Snapshot.alarms:type_name -> ringlet.ecs.v1.Alarm
-	28, // 27: ringlet.ecs.v1.Snapshot.history:type_name -> ringlet.ecs.v1.Sample
-	26, // 28: ringlet.ecs.v1.Snapshot.missing:type_name -> ringlet.ecs.v1.MissingReadout
-	27, // 29: ringlet.ecs.v1.Snapshot.sources:type_name -> ringlet.ecs.v1.SourceFigures
-	25, // 30: ringlet.ecs.v1.Snapshot.latency_parts:type_name -> ringlet.ecs.v1.LatencyPart
-	24, // 31: ringlet.ecs.v1.Snapshot.drifts:type_name -> ringlet.ecs.v1.Drift
-	23, // 32: ringlet.ecs.v1.Snapshot.slow_values:type_name -> ringlet.ecs.v1.SlowValue
-	61, // 33: ringlet.ecs.v1.SlowValue.time:type_name -> google.protobuf.Timestamp
-	61, // 34: ringlet.ecs.v1.SlowValue.received:type_name -> google.protobuf.Timestamp
-	34, // 35: ringlet.ecs.v1.LatencyPart.latency:type_name -> ringlet.ecs.v1.Latency
-	61, // 36: ringlet.ecs.v1.Sample.at:type_name -> google.protobuf.Timestamp
-	55, // 37: ringlet.ecs.v1.NodeFigures.counters:type_name -> ringlet.ecs.v1.NodeFigures.CountersEntry
-	35, // 38: ringlet.ecs.v1.Latency.bars:type_name -> ringlet.ecs.v1.Bar
-	56, // 39: ringlet.ecs.v1.Scheduler.counters:type_name -> ringlet.ecs.v1.Scheduler.CountersEntry
-	40, // 40: ringlet.ecs.v1.Scheduler.slots:type_name -> ringlet.ecs.v1.SlotUse
-	37, // 41: ringlet.ecs.v1.Scheduler.queues:type_name -> ringlet.ecs.v1.Queue
-	38, // 42: ringlet.ecs.v1.Scheduler.groups:type_name -> ringlet.ecs.v1.Group
-	57, // 43: ringlet.ecs.v1.Scheduler.refused:type_name -> ringlet.ecs.v1.Scheduler.RefusedEntry
-	39, // 44: ringlet.ecs.v1.Scheduler.cleared:type_name -> ringlet.ecs.v1.Cleared
-	63, // 45: ringlet.ecs.v1.Queue.depth:type_name -> ringlet.tagnet.v1.Depth
-	61, // 46: ringlet.ecs.v1.Cleared.at:type_name -> google.protobuf.Timestamp
-	58, // 47: ringlet.ecs.v1.Cleared.counters:type_name -> ringlet.ecs.v1.Cleared.CountersEntry
-	1,  // 48: ringlet.ecs.v1.Alarm.severity:type_name -> ringlet.ecs.v1.Severity
-	61, // 49: ringlet.ecs.v1.Alarm.since:type_name -> google.protobuf.Timestamp
-	44, // 50: ringlet.ecs.v1.ListRunsResponse.runs:type_name -> ringlet.ecs.v1.Run
-	2,  // 51: ringlet.ecs.v1.Run.verdict:type_name -> ringlet.ecs.v1.Verdict
-	61, // 52: ringlet.ecs.v1.Run.start_begun:type_name -> google.protobuf.Timestamp
-	61, // 53: ringlet.ecs.v1.Run.start_done:type_name -> google.protobuf.Timestamp
-	61, // 54: ringlet.ecs.v1.Run.stop_begun:type_name -> google.protobuf.Timestamp
-	61, // 55: ringlet.ecs.v1.Run.stop_done:type_name -> google.protobuf.Timestamp
-	3,  // 56: ringlet.ecs.v1.Run.cause:type_name -> ringlet.ecs.v1.Cause
-	59, // 57: ringlet.ecs.v1.Run.versions:type_name -> ringlet.ecs.v1.Run.VersionsEntry
-	46, // 58: ringlet.ecs.v1.Run.accounts:type_name -> ringlet.ecs.v1.Account
-	19, // 59: ringlet.ecs.v1.Run.events:type_name -> ringlet.ecs.v1.Event
-	61, // 60: ringlet.ecs.v1.Run.completed:type_name -> google.protobuf.Timestamp
-	45, // 61: ringlet.ecs.v1.Run.losses:type_name -> ringlet.ecs.v1.Loss
-	60, // 62: ringlet.ecs.v1.Run.roles:type_name -> ringlet.ecs.v1.Run.RolesEntry
-	52, // 63: ringlet.ecs.v1.ListAuditResponse.entries:type_name -> ringlet.ecs.v1.AuditEntry
-	61, // 64: ringlet.ecs.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
-	0,  // 65: ringlet.ecs.v1.AuditEntry.role:type_name -> ringlet.ecs.v1.Role
-	6,  // 66: ringlet.ecs.v1.RunControl.GetStatus:input_type -> ringlet.ecs.v1.GetStatusRequest
-	8,  // 67: ringlet.ecs.v1.RunControl.DescribeFSM:input_type -> ringlet.ecs.v1.DescribeFSMRequest
-	12, // 68: ringlet.ecs.v1.RunControl.Plan:input_type -> ringlet.ecs.v1.CommandRequest
-	12, // 69: ringlet.ecs.v1.RunControl.Command:input_type -> ringlet.ecs.v1.CommandRequest
-	16, // 70: ringlet.ecs.v1.RunControl.TakeControl:input_type -> ringlet.ecs.v1.TakeControlRequest
-	17, // 71: ringlet.ecs.v1.RunControl.ReleaseControl:input_type -> ringlet.ecs.v1.ReleaseControlRequest
-	18, // 72: ringlet.ecs.v1.RunControl.Watch:input_type -> ringlet.ecs.v1.WatchRequest
-	20, // 73: ringlet.ecs.v1.RunControl.GetSnapshot:input_type -> ringlet.ecs.v1.GetSnapshotRequest
-	21, // 74: ringlet.ecs.v1.RunControl.WatchSnapshots:input_type -> ringlet.ecs.v1.WatchSnapshotsRequest
-	42, // 75: ringlet.ecs.v1.RunControl.ListRuns:input_type -> ringlet.ecs.v1.ListRunsRequest
-	47, // 76: ringlet.ecs.v1.RunControl.GetRun:input_type -> ringlet.ecs.v1.GetRunRequest
-	48, // 77: ringlet.ecs.v1.RunControl.CheckConfiguration:input_type -> ringlet.ecs.v1.CheckConfigurationRequest
-	50, // 78: ringlet.ecs.v1.RunControl.ListAudit:input_type -> ringlet.ecs.v1.ListAuditRequest
-	64, // 79: ringlet.ecs.v1.RunControl.Tap:input_type -> ringlet.tap.v1.Selection
-	65, // 80: ringlet.ecs.v1.RunControl.Sample:input_type -> ringlet.sample.v1.Question
-	7,  // 81: ringlet.ecs.v1.RunControl.GetStatus:output_type -> ringlet.ecs.v1.PartitionStatus
-	9,  // 82: ringlet.ecs.v1.RunControl.DescribeFSM:output_type -> ringlet.ecs.v1.FSM
-	14, // 83: ringlet.ecs.v1.RunControl.Plan:output_type -> ringlet.ecs.v1.PlanResponse
-	13, // 84: ringlet.ecs.v1.RunControl.Command:output_type -> ringlet.ecs.v1.CommandResponse
-	5,  // 85: ringlet.ecs.v1.RunControl.TakeControl:output_type -> ringlet.ecs.v1.Owner
-	5,  // 86: ringlet.ecs.v1.RunControl.ReleaseControl:output_type -> ringlet.ecs.v1.Owner
-	19, // 87: ringlet.ecs.v1.RunControl.Watch:output_type -> ringlet.ecs.v1.Event
-	22, // 88: ringlet.ecs.v1.RunControl.GetSnapshot:output_type -> ringlet.ecs.v1.Snapshot
-	22, // 89: ringlet.ecs.v1.RunControl.WatchSnapshots:output_type -> ringlet.ecs.v1.Snapshot
-	43, // 90: ringlet.ecs.v1.RunControl.ListRuns:output_type -> ringlet.ecs.v1.ListRunsResponse
-	44, // 91: ringlet.ecs.v1.RunControl.GetRun:output_type -> ringlet.ecs.v1.Run
-	49, // 92: ringlet.ecs.v1.RunControl.CheckConfiguration:output_type -> ringlet.ecs.v1.CheckConfigurationResponse
-	51, // 93: ringlet.ecs.v1.RunControl.ListAudit:output_type -> ringlet.ecs.v1.ListAuditResponse
-	66, // 94: ringlet.ecs.v1.RunControl.Tap:output_type -> ringlet.tap.v1.Samples
-	67, // 95: ringlet.ecs.v1.RunControl.Sample:output_type -> ringlet.sample.v1.Samples
-	81, // [81:96] is the sub-list for method output_type
-	66, // [66:81] is the sub-list for method input_type
-	66, // [66:66] is the sub-list for extension type_name
-	66, // [66:66] is the sub-list for extension extendee
-	0,  // [0:66] is the sub-list for field type_name
+	8,  // 11: ringlet.ecs.v1.PartitionStatus.sources:type_name -> ringlet.ecs.v1.SourceReadiness
+	11, // 12: ringlet.ecs.v1.FSM.commands:type_name -> ringlet.ecs.v1.CommandDescription
+	12, // 13: ringlet.ecs.v1.CommandDescription.arguments:type_name -> ringlet.ecs.v1.Argument
+	63, // 14: ringlet.ecs.v1.CommandDescription.timeout:type_name -> google.protobuf.Duration
+	55, // 15: ringlet.ecs.v1.CommandRequest.arguments:type_name -> ringlet.ecs.v1.CommandRequest.ArgumentsEntry
+	16, // 16: ringlet.ecs.v1.PlanResponse.steps:type_name -> ringlet.ecs.v1.PlanStep
+	62, // 17: ringlet.ecs.v1.Event.at:type_name -> google.protobuf.Timestamp
+	1,  // 18: ringlet.ecs.v1.Event.severity:type_name -> ringlet.ecs.v1.Severity
+	62, // 19: ringlet.ecs.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
+	30, // 20: ringlet.ecs.v1.Snapshot.total:type_name -> ringlet.ecs.v1.Figures
+	31, // 21: ringlet.ecs.v1.Snapshot.nodes:type_name -> ringlet.ecs.v1.NodeFigures
+	32, // 22: ringlet.ecs.v1.Snapshot.traffic:type_name -> ringlet.ecs.v1.Traffic
+	33, // 23: ringlet.ecs.v1.Snapshot.timeline:type_name -> ringlet.ecs.v1.PhaseStep
+	34, // 24: ringlet.ecs.v1.Snapshot.holders:type_name -> ringlet.ecs.v1.Holder
+	35, // 25: ringlet.ecs.v1.Snapshot.latency:type_name -> ringlet.ecs.v1.Latency
+	37, // 26: ringlet.ecs.v1.Snapshot.scheduler:type_name -> ringlet.ecs.v1.Scheduler
+	42, // 27: ringlet.ecs.v1.Snapshot.alarms:type_name -> ringlet.ecs.v1.Alarm
+	29, // 28: ringlet.ecs.v1.Snapshot.history:type_name -> ringlet.ecs.v1.Sample
+	27, // 29: ringlet.ecs.v1.Snapshot.missing:type_name -> ringlet.ecs.v1.MissingReadout
+	28, // 30: ringlet.ecs.v1.Snapshot.sources:type_name -> ringlet.ecs.v1.SourceFigures
+	26, // 31: ringlet.ecs.v1.Snapshot.latency_parts:type_name -> ringlet.ecs.v1.LatencyPart
+	25, // 32: ringlet.ecs.v1.Snapshot.drifts:type_name -> ringlet.ecs.v1.Drift
+	24, // 33: ringlet.ecs.v1.Snapshot.slow_values:type_name -> ringlet.ecs.v1.SlowValue
+	62, // 34: ringlet.ecs.v1.SlowValue.time:type_name -> google.protobuf.Timestamp
+	62, // 35: ringlet.ecs.v1.SlowValue.received:type_name -> google.protobuf.Timestamp
+	35, // 36: ringlet.ecs.v1.LatencyPart.latency:type_name -> ringlet.ecs.v1.Latency
+	62, // 37: ringlet.ecs.v1.Sample.at:type_name -> google.protobuf.Timestamp
+	56, // 38: ringlet.ecs.v1.NodeFigures.counters:type_name -> ringlet.ecs.v1.NodeFigures.CountersEntry
+	36, // 39: ringlet.ecs.v1.Latency.bars:type_name -> ringlet.ecs.v1.Bar
+	57, // 40: ringlet.ecs.v1.Scheduler.counters:type_name -> ringlet.ecs.v1.Scheduler.CountersEntry
+	41, // 41: ringlet.ecs.v1.Scheduler.slots:type_name -> ringlet.ecs.v1.SlotUse
+	38, // 42: ringlet.ecs.v1.Scheduler.queues:type_name -> ringlet.ecs.v1.Queue
+	39, // 43: ringlet.ecs.v1.Scheduler.groups:type_name -> ringlet.ecs.v1.Group
+	58, // 44: ringlet.ecs.v1.Scheduler.refused:type_name -> ringlet.ecs.v1.Scheduler.RefusedEntry
+	40, // 45: ringlet.ecs.v1.Scheduler.cleared:type_name -> ringlet.ecs.v1.Cleared
+	64, // 46: ringlet.ecs.v1.Queue.depth:type_name -> ringlet.tagnet.v1.Depth
+	62, // 47: ringlet.ecs.v1.Cleared.at:type_name -> google.protobuf.Timestamp
+	59, // 48: ringlet.ecs.v1.Cleared.counters:type_name -> ringlet.ecs.v1.Cleared.CountersEntry
+	1,  // 49: ringlet.ecs.v1.Alarm.severity:type_name -> ringlet.ecs.v1.Severity
+	62, // 50: ringlet.ecs.v1.Alarm.since:type_name -> google.protobuf.Timestamp
+	45, // 51: ringlet.ecs.v1.ListRunsResponse.runs:type_name -> ringlet.ecs.v1.Run
+	2,  // 52: ringlet.ecs.v1.Run.verdict:type_name -> ringlet.ecs.v1.Verdict
+	62, // 53: ringlet.ecs.v1.Run.start_begun:type_name -> google.protobuf.Timestamp
+	62, // 54: ringlet.ecs.v1.Run.start_done:type_name -> google.protobuf.Timestamp
+	62, // 55: ringlet.ecs.v1.Run.stop_begun:type_name -> google.protobuf.Timestamp
+	62, // 56: ringlet.ecs.v1.Run.stop_done:type_name -> google.protobuf.Timestamp
+	3,  // 57: ringlet.ecs.v1.Run.cause:type_name -> ringlet.ecs.v1.Cause
+	60, // 58: ringlet.ecs.v1.Run.versions:type_name -> ringlet.ecs.v1.Run.VersionsEntry
+	47, // 59: ringlet.ecs.v1.Run.accounts:type_name -> ringlet.ecs.v1.Account
+	20, // 60: ringlet.ecs.v1.Run.events:type_name -> ringlet.ecs.v1.Event
+	62, // 61: ringlet.ecs.v1.Run.completed:type_name -> google.protobuf.Timestamp
+	46, // 62: ringlet.ecs.v1.Run.losses:type_name -> ringlet.ecs.v1.Loss
+	61, // 63: ringlet.ecs.v1.Run.roles:type_name -> ringlet.ecs.v1.Run.RolesEntry
+	53, // 64: ringlet.ecs.v1.ListAuditResponse.entries:type_name -> ringlet.ecs.v1.AuditEntry
+	62, // 65: ringlet.ecs.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
+	0,  // 66: ringlet.ecs.v1.AuditEntry.role:type_name -> ringlet.ecs.v1.Role
+	6,  // 67: ringlet.ecs.v1.RunControl.GetStatus:input_type -> ringlet.ecs.v1.GetStatusRequest
+	9,  // 68: ringlet.ecs.v1.RunControl.DescribeFSM:input_type -> ringlet.ecs.v1.DescribeFSMRequest
+	13, // 69: ringlet.ecs.v1.RunControl.Plan:input_type -> ringlet.ecs.v1.CommandRequest
+	13, // 70: ringlet.ecs.v1.RunControl.Command:input_type -> ringlet.ecs.v1.CommandRequest
+	17, // 71: ringlet.ecs.v1.RunControl.TakeControl:input_type -> ringlet.ecs.v1.TakeControlRequest
+	18, // 72: ringlet.ecs.v1.RunControl.ReleaseControl:input_type -> ringlet.ecs.v1.ReleaseControlRequest
+	19, // 73: ringlet.ecs.v1.RunControl.Watch:input_type -> ringlet.ecs.v1.WatchRequest
+	21, // 74: ringlet.ecs.v1.RunControl.GetSnapshot:input_type -> ringlet.ecs.v1.GetSnapshotRequest
+	22, // 75: ringlet.ecs.v1.RunControl.WatchSnapshots:input_type -> ringlet.ecs.v1.WatchSnapshotsRequest
+	43, // 76: ringlet.ecs.v1.RunControl.ListRuns:input_type -> ringlet.ecs.v1.ListRunsRequest
+	48, // 77: ringlet.ecs.v1.RunControl.GetRun:input_type -> ringlet.ecs.v1.GetRunRequest
+	49, // 78: ringlet.ecs.v1.RunControl.CheckConfiguration:input_type -> ringlet.ecs.v1.CheckConfigurationRequest
+	51, // 79: ringlet.ecs.v1.RunControl.ListAudit:input_type -> ringlet.ecs.v1.ListAuditRequest
+	65, // 80: ringlet.ecs.v1.RunControl.Tap:input_type -> ringlet.tap.v1.Selection
+	66, // 81: ringlet.ecs.v1.RunControl.Sample:input_type -> ringlet.sample.v1.Question
+	7,  // 82: ringlet.ecs.v1.RunControl.GetStatus:output_type -> ringlet.ecs.v1.PartitionStatus
+	10, // 83: ringlet.ecs.v1.RunControl.DescribeFSM:output_type -> ringlet.ecs.v1.FSM
+	15, // 84: ringlet.ecs.v1.RunControl.Plan:output_type -> ringlet.ecs.v1.PlanResponse
+	14, // 85: ringlet.ecs.v1.RunControl.Command:output_type -> ringlet.ecs.v1.CommandResponse
+	5,  // 86: ringlet.ecs.v1.RunControl.TakeControl:output_type -> ringlet.ecs.v1.Owner
+	5,  // 87: ringlet.ecs.v1.RunControl.ReleaseControl:output_type -> ringlet.ecs.v1.Owner
+	20, // 88: ringlet.ecs.v1.RunControl.Watch:output_type -> ringlet.ecs.v1.Event
+	23, // 89: ringlet.ecs.v1.RunControl.GetSnapshot:output_type -> ringlet.ecs.v1.Snapshot
+	23, // 90: ringlet.ecs.v1.RunControl.WatchSnapshots:output_type -> ringlet.ecs.v1.Snapshot
+	44, // 91: ringlet.ecs.v1.RunControl.ListRuns:output_type -> ringlet.ecs.v1.ListRunsResponse
+	45, // 92: ringlet.ecs.v1.RunControl.GetRun:output_type -> ringlet.ecs.v1.Run
+	50, // 93: ringlet.ecs.v1.RunControl.CheckConfiguration:output_type -> ringlet.ecs.v1.CheckConfigurationResponse
+	52, // 94: ringlet.ecs.v1.RunControl.ListAudit:output_type -> ringlet.ecs.v1.ListAuditResponse
+	67, // 95: ringlet.ecs.v1.RunControl.Tap:output_type -> ringlet.tap.v1.Samples
+	68, // 96: ringlet.ecs.v1.RunControl.Sample:output_type -> ringlet.sample.v1.Samples
+	82, // [82:97] is the sub-list for method output_type
+	67, // [67:82] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_ecs_v1_ecs_proto_init() }
@@ -5419,14 +5510,14 @@ func file_ringlet_ecs_v1_ecs_proto_init() {
 	if File_ringlet_ecs_v1_ecs_proto != nil {
 		return
 	}
-	file_ringlet_ecs_v1_ecs_proto_msgTypes[23].OneofWrappers = []any{}
+	file_ringlet_ecs_v1_ecs_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_ecs_v1_ecs_proto_rawDesc), len(file_ringlet_ecs_v1_ecs_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   58,
+			NumMessages:   59,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
