@@ -38,6 +38,7 @@ var ranges = map[string][2]string{
 	"backlog":    {"0", ""}, "segment-size": {"64KiB", ""}, "segment-time": {"1s", ""},
 	"fragment-timeout": {"1ms", ""},
 	"max-leap":         {"1", ""}, "flush-after": {"1ms", ""},
+	"busy-high": {"1", "100"}, "busy-low": {"0", "99"},
 	"debug.barrier-timeout": {"0s", ""}, "debug.suspend-every": {"0s", ""}, "debug.suspend-for": {"0s", ""},
 	"silence":     {"2s", "12s"},
 	"phase-slack": {"-1", "16"},
@@ -50,7 +51,7 @@ var ranges = map[string][2]string{
 // beyond is what must be refused next to the end of a range.
 var beyond = map[string]string{"0s": "-1ns", "0": "-1", "1": "0", "65535": "65536", "1048576": "1048577",
 	"0.5": "0.51", "16": "17", "-1": "-2", "4294967295": "4294967296",
-	"64KiB": "65535", "1GiB": "1073741825", "1s": "999ms", "1ms": "999us", "2s": "1.9s", "12s": "12.1s"}
+	"64KiB": "65535", "1GiB": "1073741825", "1s": "999ms", "1ms": "999us", "100": "101", "99": "100", "2s": "1.9s", "12s": "12.1s"}
 
 type setting struct {
 	key, flag, group string
@@ -92,6 +93,8 @@ var along = map[string]string{
 	"fragment-size":     "fragment-model: constant\npacking: 1\n", // the one that reaches the end
 	"debug.pull-window": "discipline: pull\n",
 	"decision-timeout":  "decision-node: n1\n",
+	"busy-high":         "busy-low: 0\n",
+	"busy-low":          "busy-high: 100\n",
 }
 
 func accepted(key, value string) error {

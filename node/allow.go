@@ -92,6 +92,10 @@ func (a *Allowlist) Check(cfg *config.Completed, member *nodev1.Member) error {
 		if err != nil {
 			return err
 		}
+		network, path, err := source.ParseBusyTarget(cfg.Busy)
+		if err == nil && network == "unixgram" && !a.permits(allowUnix, path) {
+			return notAllowedError("busy", cfg.Busy, allowUnix)
+		}
 		division := cfg.Division()
 		for id, in := range list {
 			if division.UnitOf(id) != int(member.GetRuIndex()) {

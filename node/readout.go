@@ -157,6 +157,7 @@ func (c *readout) openSource(ctx context.Context, back bool) (source.Source, err
 		return nil, err
 	}
 	settings.Live.Log, settings.Live.Run = c.node.log, uint64(c.node.run.Load())
+	settings.Live.Busy.Name = c.node.cfg.Name
 	settings.Live.Hold = !back && c.cfg.AwaitsFrontends()
 	kind, _ := c.cfg.Source()
 	src, err := kind.Open(ctx, settings)

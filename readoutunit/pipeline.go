@@ -42,6 +42,7 @@ func (u *Unit) runReader() error {
 			}
 			u.mu.Lock()
 			buffers.commit(run.Blocks)
+			u.live.NoteRetained(buffers.used())
 			u.mu.Unlock()
 			u.mfpsRead.Add(uint64(run.Blocks * u.cfg.Streams))
 			up.ReadBelow, up.Events = run.MEP+uint64(run.Blocks), up.Events+run.Events

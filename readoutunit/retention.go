@@ -176,6 +176,9 @@ func (r *Retention) freeBelow(below uint64) (enough bool) {
 	return enough
 }
 
+// used is how many buffers are in use, of how many.
+func (r *Retention) used() (used, all uint64) { return r.heldTo - r.heldFrom, r.bufferCount }
+
 // usage is how many parts are in buffers, and the bytes of the most buffers that were ever in use. Copies aside do not
 // count.
 func (r *Retention) usage() (parts, high int) {

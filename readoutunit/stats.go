@@ -32,6 +32,7 @@ type Stats struct {
 	RelocatedWrites   uint64       `count:"writes_moved" help:"writes whose bytes were copied, since their builder unit held them up"`
 	WithdrawalStats
 	RejectionStats
+	source.BusyStats
 	Live           map[string]source.LiveStats `count:"input_"` // by source id
 	BytesByBU      []uint64                    // BytesWritten by builder unit
 	GrantWait      time.Duration               `count:"grant_us" help:"time waiting for grants"`

@@ -192,6 +192,7 @@ func (u *Unit) step(in *Input, out []Action) (rest []Action, err error) {
 			if u.cfg.Retention.freeBelow(a.Number) {
 				u.freed.Signal()
 			}
+			u.live.NoteRetained(u.cfg.Retention.used())
 		case RelocateWrite:
 			if u.cfg.Network.RelocateWrite(u.cfg.BURanks[a.BU], a.Number, a.Move) {
 				out = u.core.Step(&Input{Kind: WriteRelocated, Cookie: a.Number}, out)
@@ -374,6 +375,7 @@ func (u *Unit) Stats() Stats {
 		s.InputFailed = 1
 	}
 	s.Live = u.liveStats()
+	s.BusyStats = u.live.BusyStats()
 	for _, in := range s.Live {
 		if in.Failed {
 			s.Broken++

@@ -40,6 +40,7 @@ type intake struct {
 	hasData           bool
 	arrivals          arrivals
 	stalled           bool
+	gate              live.FillGate // of the stage
 	failed            bool
 	logThrottles      [live.FaultCount]logThrottle // by fault
 	lastFault         string                       // what was wrong with the last rejected fragment, without the source
@@ -173,6 +174,7 @@ func (l *Live) releaseDropped() {
 		}
 	}
 	if len(dropped) > 0 {
+		l.noteAllFills()
 		l.changed.Broadcast() // a goroutine that waits for room in the stage may have it
 	}
 }
@@ -271,6 +273,7 @@ func (in *intake) reserveStage(fragments []live.Fragment, refs *[maxFeedBatch]ui
 		}
 		if n > 0 {
 			in.resumeIntake()
+			in.noteFill()
 			return n, nil
 		}
 		if in.live.intakeStopped() {
@@ -284,6 +287,7 @@ func (in *intake) reserveStage(fragments []live.Fragment, refs *[maxFeedBatch]ui
 func (in *intake) resumeIntake() {
 	if in.stalled {
 		in.stalled = false
+		in.noteFill()
 		in.live.matcher.SetStalled(in.index, false, in.live.now())
 	}
 }
@@ -293,6 +297,7 @@ func (in *intake) resumeIntake() {
 func (in *intake) waitStalled() {
 	if !in.stalled {
 		in.stalled = true
+		in.noteFill()
 		in.live.matcher.SetStalled(in.index, true, in.live.now())
 		in.live.wakeClock()
 	}
@@ -348,6 +353,7 @@ func (in *intake) offerFragment(f *live.Fragment, ref uint64, now *time.Duration
 	if v == live.OfferThrown && errors.As(err, &wrong) {
 		in.stage.free(ref)
 		in.noteThrown(ref, wrong)
+		in.noteFill()
 		in.live.changed.Broadcast() // there is room
 	}
 	if err != nil {

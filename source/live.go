@@ -36,6 +36,7 @@ type LiveSettings struct {
 	// Hold: no fragment is taken before the first Want of Begin
 	Hold    bool
 	Configs map[string]string // content of the files that sources' options name, by name
+	Busy    BusySettings
 	Log     *slog.Logger
 }
 
@@ -66,6 +67,9 @@ type Live struct {
 	mep       uint64
 
 	counters counters // atomic
+
+	busy         *busySender
+	retainedGate live.FillGate // of the readout unit's buffers; owned by whoever calls NoteRetained
 
 	mu            sync.Mutex // guards what follows
 	changed       *sync.Cond
@@ -117,6 +121,9 @@ func openLive(ctx context.Context, s Settings) (Source, error) {
 		onHold:    s.Live.Hold,
 	}
 	l.maxBlock = blockBytes(&s, inputs, each)[s.RU]
+	if l.busy, err = newBusySender(&s, l.sourceCount); err != nil {
+		return nil, err
+	}
 	for i := range l.sourceCount {
 		l.maxFragmentBytes += each[l.firstSource+i]
 	}
@@ -168,6 +175,9 @@ func (l *Live) open(ctx context.Context, inputs []Input, each []int,
 		if err != nil {
 			return nil, nil, err
 		}
+		if to, ok := feed.(live.BusyListener); ok {
+			l.busy.listeners = append(l.busy.listeners, to)
+		}
 		names, unordered = append(names, in.Name), append(unordered, in.Kind.Unordered)
 		l.intakes = append(l.intakes, &intake{
 			live:  l,
@@ -212,6 +222,7 @@ func (l *Live) BeginIntake(report func(live.Reach)) {
 		l.wg.Go(in.receiveFragments)
 	}
 	l.wg.Go(l.runClock)
+	l.wg.Go(func() { l.busy.send(l.ctx) })
 }
 
 func (l *Live) beginAtMEP(_ context.Context, mep uint64) error {
@@ -247,6 +258,7 @@ func (l *Live) EndIntake() {
 		return
 	}
 	l.intakeEnding = true
+	l.busy.note(live.BusyInput{Over: true}, l.firstSource)
 	for _, in := range l.intakes {
 		if in.waiting {
 			in.cancelNext()
@@ -400,6 +412,7 @@ func (l *Live) Close() error {
 	l.mu.Lock()
 	begun, again := l.begun, l.closed
 	l.closed = true
+	l.busy.note(live.BusyInput{Over: true}, l.firstSource)
 	l.changed.Broadcast()
 	l.mu.Unlock()
 	l.cancel()

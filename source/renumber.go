@@ -66,6 +66,7 @@ func (in *intake) noteTranslated(ref uint64, why live.Fault) {
 func (in *intake) throwUnnumbered(f *live.Fragment, ref uint64, lacks string) {
 	err := in.live.matcher.ThrowUnnumbered(in.index, f.Event, lacks)
 	in.stage.free(ref)
+	in.noteFill()
 	in.translation.Add(ref, f.Event, live.NoEvent)
 	in.noteTranslated(ref, live.FaultJump)
 	in.logFault(err)

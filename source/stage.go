@@ -59,6 +59,15 @@ func (s *fragmentStage) bytes(ref uint64) []byte {
 	return s.mem[off : off+e.end-e.start]
 }
 
+// fill is how much of the stage is in use: of its bytes, or of its entries if more of these are.
+func (s *fragmentStage) fill() (used, size uint64) {
+	used, size = s.head-s.tail, uint64(len(s.mem))
+	if n, all := s.last-s.first, uint64(len(s.entries)); n*size > used*all {
+		return n, all
+	}
+	return used, size
+}
+
 // setWords keeps the words of a fragment, and words returns them.
 func (s *fragmentStage) setWords(ref uint64, w event.Words) { s.entry(ref).words = w }
 

@@ -66,6 +66,7 @@ func (c *draft) checkValues() {
 		c.add("segment-time", "%v is less than 1s", c.SegmentTime)
 	}
 	c.checkWaits()
+	checkBusy(c)
 	within("debug.look-ahead", c.Debug.LookAhead, 0, math.MaxUint16)
 	within("prepared", c.Prepared, 0, maxPrepared)
 	atLeast("debug.large-ru", c.Debug.LargeRU, 0)

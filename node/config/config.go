@@ -113,6 +113,9 @@ type InputSettings struct {
 	// reads them when it loads a configuration; it is no setting.
 	FrontendConfigs string        `yaml:"frontend-configs,omitempty" kong:"-"`
 	FlushAfter      time.Duration `yaml:"flush-after" default:"500ms" group:"Input and output" help:"How long a fragment of a live source waits until its MFP is full."`
+	Busy            string        `yaml:"busy" default:"" placeholder:"WHERE" group:"Input and output" hidden:"" help:"Where each readout unit with live sources says that its buffers are nearly full, and when there is room again: unix:PATH on its host, udp:PORT there or udp:HOST:PORT. A datagram for each change, and one each second."`
+	BusyHigh        int           `yaml:"busy-high" default:"80" placeholder:"PERCENT" group:"Input and output" hidden:"" help:"A readout unit is busy when a buffer is filled up to this share."`
+	BusyLow         int           `yaml:"busy-low" default:"50" placeholder:"PERCENT" group:"Input and output" hidden:"" help:"A busy readout unit is free when its buffers are filled no more than this."`
 }
 
 // OutputSettings describe the filter and the outputs of events.

@@ -130,6 +130,7 @@ func TestEverySettingSurvivesKong(t *testing.T) {
 		c.Members, c.ReadoutLoss, c.BuilderLoss, c.Recovery = "", "at-least 2 of 17", "expendable", "3 in 10m"
 		c.SegmentSize, c.SegmentTime = 17<<20, 17*time.Second
 		c.Silence = 7 * time.Second
+		c.Busy, c.BusyHigh = "", 18 // of live sources
 		c.FragmentTimeout, c.FlushAfter, c.TolerateMissing = 17*time.Second, 17*time.Second, "0.125%"
 		c.Debug.Damage = "epoch=0.125"
 		c.Debug.PullWindow = 0 // of another discipline than the first

@@ -31,6 +31,19 @@ func (c *draft) checkWaits() {
 	}
 }
 
+// checkBusy checks when a readout unit is busy, and who is told.
+func checkBusy(c *draft) {
+	if _, _, err := source.ParseBusyTarget(c.Busy); err != nil {
+		c.add("busy", "%q %v", c.Busy, err)
+	} else if c.Busy != "" && !c.HasLiveSources() {
+		c.add("busy", "only data of front-ends have a trigger that could wait: leave out busy, or take live sources as input")
+	}
+	if c.BusyLow < 0 || c.BusyLow >= c.BusyHigh || c.BusyHigh > 100 {
+		c.add("busy-low", "%d and busy-high %d are no marks: they are percent, the low one is below the high one",
+			c.BusyLow, c.BusyHigh)
+	}
+}
+
 // HasLiveSources says whether data arrives during the run.
 func (c InputSettings) HasLiveSources() bool {
 	kind, _ := c.Source()
@@ -134,6 +147,7 @@ func (c *Config) liveSettings() (s source.LiveSettings, err error) {
 		MaxLeap:         c.MaxLeap,
 		SlotBytes:       int(c.SlotSize),
 	}
+	s.Busy.To, s.Busy.High, s.Busy.Low = c.Busy, c.BusyHigh, c.BusyLow
 	if s.Configs, err = c.frontendConfigs(); err != nil {
 		return s, err
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -78,6 +79,24 @@ func TestHostBoundSource(t *testing.T) {
 	for ru, want := range []string{"", "shm:cam0"} {
 		if got := c.HostBoundSource(ru); got != want {
 			t.Errorf("readout unit %d: %q, want %q", ru, got, want)
+		}
+	}
+}
+
+// TestBusy refuses marks and receivers that cannot be.
+func TestBusy(t *testing.T) {
+	for text, key := range map[string]string{
+		"busy: unix:/run/busy":                         "busy", // generated data have no trigger
+		"input: tcp:127.0.0.1:7000\nbusy: unix:busy":   "busy",
+		"busy-high: 50":                                "busy-low",
+		"busy-low: -1":                                 "busy-low",
+		"input: tcp:127.0.0.1:7000\nbusy: udp:a:9":     "",
+		"input: tcp:127.0.0.1:7000\nbusy: unix:/run/b": "",
+	} {
+		_, err := Compose("test", []byte(text), nil)
+		var invalid *InvalidError
+		if errors.As(err, &invalid) != (key != "") || key != "" && invalid.Problems[0].Key != key {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 }

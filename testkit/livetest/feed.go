@@ -29,6 +29,7 @@ type Feed struct {
 	stats     live.Stats
 	givenUp   []live.GivenUpRange
 	resumeAt  uint64
+	busy      []live.BusyState
 }
 
 // New makes a feed without fragments.
@@ -93,6 +94,20 @@ func (f *Feed) Fail(err error) {
 func (f *Feed) wake() {
 	close(f.woken)
 	f.woken = make(chan struct{})
+}
+
+// SetBusy implements live.BusyListener.
+func (f *Feed) SetBusy(s live.BusyState) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.busy = append(f.busy, s)
+}
+
+// BusyStates are the states that the feed was told, in order.
+func (f *Feed) BusyStates() []live.BusyState {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.busy)
 }
 
 // Acknowledged is the event below which all events are safe.
