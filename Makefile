@@ -207,7 +207,7 @@ check-convert: convert tool-readers ## the tests of the converter, and its files
 	cd convert && RINGLET_READERS=$(READERS) go test -count=1 ./...
 
 .PHONY: demo
-demo: build convert ## a test beam on this machine: four front-ends, a run with its page, its events converted (examples/testbeam)
+demo: build convert ## a test beam on this machine: seven front-ends, slow data, a run with its page, a drift alarm, its events converted (examples/testbeam)
 	examples/testbeam/demo.sh
 
 # Ten million fragments: some minutes, and some GB below the temporary directory.

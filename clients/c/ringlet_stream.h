@@ -134,7 +134,7 @@ typedef struct {
     struct { uint64_t from, behind; } lost[64]; /* all fragments were given up: close does not wait for these events */
     int losts;
     int64_t until, again;                 /* deadline of the current step; time of the next attempt */
-    int fd, state, pause, error, turn, closing;
+    int fd, state, pause, error, turn, closing, told_end; /* told_end: this connection has told the end of the run */
     ringlet_stream_command said, commands[16]; /* said: the source; commands: told, and not taken yet */
     struct { uint64_t behind; size_t size; unsigned char frame[20 + 512]; } replies[8]; /* sent behind that position */
     size_t replied; /* bytes of the first reply that are sent */
@@ -461,7 +461,7 @@ static inline void ringlet_st__accepted(ringlet_stream *s, uint64_t from, uint64
         s->end_taken = s->losts = 0;
     s->run = run;
     s->next = from;
-    s->commands_n = s->replies_n = 0;
+    s->commands_n = s->replies_n = s->told_end = 0;
     s->replied = 0;
     if (largest > RINGLET_ST__MOST)
         largest = RINGLET_ST__MOST;
@@ -509,6 +509,7 @@ static inline void ringlet_st__told(ringlet_stream *s, uint64_t ticket, uint64_t
         memmove(s->commands, s->commands + 1, sizeof s->commands[0] * (size_t)--s->commands_n);
     ringlet_stream_command *to = &s->commands[s->commands_n++];
     *to = s->said;
+    s->told_end |= kind == RINGLET_STREAM_END;
     to->kind = (int)(kind & 0xFF), to->run = run, to->ticket = ticket, to->connection = s->connected;
 }
 
@@ -963,8 +964,14 @@ static inline int ringlet_stream_send(ringlet_stream *s, uint64_t event, const v
     return ringlet_stream_send_as(s, event, data, size, -1);
 }
 
+/* Whether close has nothing to wait for. */
+static inline int ringlet_st__over(const ringlet_stream *s) {
+    int gone = s->told_end && s->state != RINGLET_ST__OPEN; /* nobody is left who could take an end, or needs it */
+    return (s->end_taken || gone) && ringlet_st__lacks(s) >= s->end;
+}
+
 /* Declares the end of the run behind the last event, and waits until Ringlet has taken it and all events are safe or
- * given up: timeout_ms at most, or 30 s if timeout_ms is below 0. Then the stream is closed. RINGLET_STREAM_GAVE_UP:
+ * given up (taken is not needed of a run that has told its end, and is gone): timeout_ms at most, or 30 s if timeout_ms is below 0. Then the stream is closed. RINGLET_STREAM_GAVE_UP:
  * some were given up. RINGLET_STREAM_NOT_SAFE: ringlet_stream_error says from which event on fragments may be lost. */
 static inline int ringlet_stream_close(ringlet_stream *s, int timeout_ms) {
     if (s->mem == NULL || s->error != 0)
@@ -973,7 +980,7 @@ static inline int ringlet_stream_close(ringlet_stream *s, int timeout_ms) {
     s->end = s->last > s->next ? s->last : s->next;
     int error = ringlet_st__queue(s, s->end, NULL, "", 0, RINGLET_ST__END, 0, until);
     s->closing = 1;
-    while (error == 0 && s->error == 0 && (!s->end_taken || ringlet_st__lacks(s) < s->end)) {
+    while (error == 0 && s->error == 0 && !ringlet_st__over(s)) {
         int64_t left = ringlet_st__left(until);
         if (left <= 0) {
             char why[300] = "";

@@ -34,8 +34,9 @@ func (s *Stream) Close(ctx context.Context) error {
 		}
 	}
 	if err := s.await(ctx, hasDeadline, end, func() bool {
-		return s.endConfirmed && s.endEvent == end &&
-			s.allResolved()
+		// Of a run that has told its end, and is gone, nobody can take the end, or needs it.
+		taken := s.endConfirmed && s.endEvent == end || s.following.endReported && !s.attached
+		return taken && s.allResolved()
 	}); err != nil {
 		return err
 	}

@@ -63,6 +63,7 @@ type following struct {
 	source     answer // with id and name
 	config     []byte
 	commands   []Command
+	endReported    bool // this connection has told the end of the run
 	replies    []reply
 }
 
@@ -87,6 +88,7 @@ func (f *following) takeAnswer(a answer) {
 		}
 		return
 	}
+	f.endReported = f.endReported || a.c == uint32(End)
 	name, hash, _ := strings.Cut(f.source.text, "\n")
 	if len(f.commands) == maxCommands {
 		f.commands = f.commands[1:]

@@ -3,10 +3,13 @@ package frontend_test
 import (
 	"context"
 	"errors"
+	"os/exec"
 	"testing"
 
 	"ringlet/clients/frontend"
 	"ringlet/source/live"
+	"ringlet/testkit/compiled"
+	"ringlet/testkit/interpreted"
 	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"
 )
@@ -131,4 +134,54 @@ func TestNobodyFollows(t *testing.T) {
 	over, cancel := context.WithCancel(ctx)
 	cancel()
 	_ = s.Leave(over) // nobody is there
+}
+
+// TestCloseBehindTheRun: a run that ends by itself tells its front-ends when all of theirs is safe, and is gone before
+// they can declare an end: close is right all the same, at once.
+func TestCloseBehindTheRun(t *testing.T) {
+	for name, program := range map[string]func(*testing.T) []string{
+		"Go":     nil,
+		"C":      func(t *testing.T) []string { return []string{compiled.C(t, "../c", "testdata/behind.c")} },
+		"Python": func(t *testing.T) []string { return append(interpreted.Python(t, "../python"), "testdata/behind.py") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, path := openStream(t)
+			ctx := longContext(t)
+			f.(live.Follower).Want(live.Begin)
+			built := make(chan error, 1)
+			go func() {
+				_, err := f.Next(ctx, make([]live.Fragment, 1))
+				f.SetResumeEvent(1)
+				f.ReleaseFragments(1)
+				f.SetSafeBelow(1)
+				patiently.Until(t, "it has begun", func() bool { return f.(live.Follower).Life().Arrived })
+				built <- errors.Join(err, f.Close()) // which tells the end
+			}()
+			if program != nil {
+				command := program(t)
+				out, err := exec.CommandContext(ctx, command[0], append(command[1:], "unix:"+path)...).CombinedOutput()
+				if err != nil {
+					t.Errorf("%v: %s", err, out)
+				}
+			} else {
+				closeBehindTheRun(ctx, t, path)
+			}
+			must.OK(t, patiently.Receive(t, built, "nothing is built"))
+		})
+	}
+}
+
+func closeBehindTheRun(ctx context.Context, t *testing.T, path string) {
+	t.Helper()
+	s, err := frontend.Dial(ctx, "unix:"+path, frontend.StreamSettings{Follow: true})
+	must.OK(t, err)
+	for kind := frontend.Prepare; kind < frontend.End; {
+		c, err := s.NextCommand(ctx)
+		must.OK(t, err)
+		if kind = c.Kind; kind == frontend.Begin {
+			must.OK(t, s.Send(ctx, 0, fragment(0)))
+		}
+		s.Answer(c, nil)
+	}
+	must.OK(t, s.Close(ctx))
 }

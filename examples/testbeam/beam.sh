@@ -11,11 +11,11 @@ trap 'exit 1' INT TERM
 
 # Ports that nobody has now, and a name for the ring.
 ports=$(python3 -c 'import socket
-all = [socket.socket() for _ in range(5)]
+all = [socket.socket() for _ in range(6)]
 for s in all: s.bind(("127.0.0.1", 0))
 print(*(s.getsockname()[1] for s in all))')
 set -- $ports
-port=$1 api=127.0.0.1:$2 page=127.0.0.1:$3 tcp=127.0.0.1:$4 udp=127.0.0.1:$5 ring=testbeam-$$
+port=$1 api=127.0.0.1:$2 page=127.0.0.1:$3 tcp=127.0.0.1:$4 udp=127.0.0.1:$5 camera=127.0.0.1:$6 ring=testbeam-$$
 
 compile() { ${CC:-cc} -std=c11 -O2 -I"$top/clients/c" "$here/plane.c" -o plane; }
 

@@ -2,6 +2,9 @@
 
 A fragment is pairs of u16, little-endian: strip 0 to 255, charge in ADC counts. Everything follows from the event's
 number, so that any front-end can make its part alone, and anybody can check it. plane.c has the same.
+
+Beside the planes stand a trigger, a time-of-flight wall and a camera. Particles of a trigger fire the first two alike, so
+their sizes go together; the camera has a frame of 3 MB for each 60th trigger, and nothing for the others.
 """
 
 import struct
@@ -27,6 +30,21 @@ def fragment(event, plane):
     if not own >> 48 & 1:
         pairs = pairs[:4]
     return struct.pack("<%dH" % len(pairs), *pairs)
+
+
+def counts(trigger, detector):
+    """What a detector of counters has: the trigger's number, once more for each particle and for each pulse of noise."""
+    particles = bin(_mix(trigger) & 0xFFFF).count("1")
+    noise = bin(_mix(trigger << 8 | detector) & 0xF).count("1")
+    return struct.pack("<Q", trigger) * (1 + particles + noise)
+
+
+def frame(trigger):
+    """The camera's pixels: 1500 x 1000 of 16 bits."""
+    return struct.pack("<Q", _mix(trigger)) * 375000 if trigger % 60 == 0 else b""
+
+
+MEASURES = {"trigger": lambda trigger: counts(trigger, 4), "tof": lambda trigger: counts(trigger, 5), "camera": frame}
 
 
 def triggers(first, events, rate):

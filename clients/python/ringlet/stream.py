@@ -131,6 +131,7 @@ class Stream:
         self._alone = None  # time since which there is no connection
         self._heard = 0.0  # time of the last news from Ringlet
         self._end = None  # end of the run that Ringlet has taken
+        self._told_end = False  # this connection has told the end of the run
         self._number = 0  # of the run
         self._given = []  # ranges given up in this run
         self._before = []  # ranges given up in other runs
@@ -240,7 +241,8 @@ class Stream:
                 self._await(end, until, lambda: self._bytes == 0 or self._bytes + len(header) <= self._most)
             self._put(end, header, b"", 0)
             with self._lock:
-                self._await(end, until, lambda: self._end == end and self._lacks() is None)
+                self._await(end, until, lambda: (self._end == end or self._told_end and self._alone is not None)
+                            and self._lacks() is None)  # of a run that has ended and is gone, nobody takes an end
         finally:
             self.abort()
         if self.given_up:
@@ -448,6 +450,7 @@ class Stream:
                     elif code == _CONFIG:
                         self._config += sentence.encode(errors="surrogateescape")
                     elif code == _COMMAND and 0 < c <= len(_COMMANDS):
+                        self._told_end = self._told_end or _COMMANDS[c - 1] == "end"
                         self._commands.append(Command(_COMMANDS[c - 1], b, *self._source, self._config, a,
                                                       self._connections))
                     self._changed.notify_all()
@@ -522,6 +525,7 @@ class Stream:
             self._given = []  # the readout unit sends them again
             self._number, self._end = number, None
             self._commands.clear()
+            self._told_end = False
             self._connections += 1
             # The readout unit may wait with a fragment for the two behind it, to see whether its number is right.
             self._largest = min(largest, _MOST, max(65535, self._most // 3 - 20))
