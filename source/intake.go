@@ -28,8 +28,8 @@ type intake struct {
 
 	// guarded by Live.mu; the bytes of a fragment belong to the goroutine that reserved them, then to the reader
 	stage             fragmentStage
-	reportedSafeBelow uint64              // the feed knows that all events below are safe
-	reportedResume    uint64              // the feed knows that the source has come to this event
+	reportedSafe      uint64              // the feed knows that all events of its front-end below are safe
+	reportedResume    uint64              // the feed knows that the source has come to this event of its front-end
 	translation       live.Translation    // of numbers to events of the front-end, if these differ
 	unreportedGivenUp []live.GivenUpRange // fragments given up that the feed does not know of, in the order of giving up
 	isDisjoint        bool                // it shares no number with another source
@@ -102,16 +102,16 @@ func (in *intake) endWait() {
 	in.waiting = false
 }
 
-// reportableSafe is the event below which the feed may report events as safe: those that have their outcome, but no
-// further than the source's accepted fragments have come. Otherwise a front-end that lags behind, whose events were
-// given up meanwhile, would take for safe what it has not sent yet. mu is held.
+// reportableSafe is the event of the front-end below which the feed may report events as safe: those that have their
+// outcome, but no further than the source's accepted fragments have come. Otherwise a front-end that lags behind, whose
+// events were given up meanwhile, would take for safe what it has not sent yet. mu is held.
 func (in *intake) reportableSafe() uint64 {
-	return min(in.live.safeBelow, in.live.matcher.NextEvent(in.index))
+	return in.safeEvent(min(in.live.safeBelow, in.live.matcher.NextEvent(in.index)))
 }
 
 // hasUnreported says that the feed is to be told what is safe or what was given up. mu is held.
 func (in *intake) hasUnreported() bool {
-	return len(in.unreportedGivenUp) > 0 || in.reportedSafeBelow < in.reportableSafe()
+	return len(in.unreportedGivenUp) > 0 || in.reportedSafe < in.reportableSafe()
 }
 
 // reportSafe tells the feed how far its source has come, which fragments were given up, and after that which events
@@ -119,15 +119,12 @@ func (in *intake) hasUnreported() bool {
 // releases it while it calls the feed.
 func (in *intake) reportSafe() {
 	for {
-		next, safe, givenUp := in.live.matcher.NextEvent(in.index), in.reportableSafe(), in.unreportedGivenUp
-		resume := in.reportedResume != next
-		if !resume && len(givenUp) == 0 && in.reportedSafeBelow >= safe {
+		next, safe, givenUp := in.resumeEvent(), in.reportableSafe(), in.unreportedGivenUp
+		resume, acknowledge := in.reportedResume != next, in.reportedSafe < safe
+		if !resume && !acknowledge && len(givenUp) == 0 {
 			return
 		}
-		in.reportedResume, in.unreportedGivenUp = next, nil
-		acknowledge := in.reportedSafeBelow < safe || len(givenUp) > 0 && in.isTranslated()
-		in.reportedSafeBelow = max(in.reportedSafeBelow, safe)
-		next, safe = in.resumeEvent(next), in.safeEvent(in.reportedSafeBelow)
+		in.reportedResume, in.unreportedGivenUp, in.reportedSafe = next, nil, max(in.reportedSafe, safe)
 		in.live.mu.Unlock()
 		if resume {
 			in.feed.SetResumeEvent(next)
@@ -243,10 +240,9 @@ func (in *intake) stageFragments(fragments []live.Fragment) error {
 // reportResume tells the feed of a source how far the source has come.
 func (in *intake) reportResume() {
 	in.live.mu.Lock()
-	next := in.live.matcher.NextEvent(in.index)
+	next := in.resumeEvent()
 	changed := in.reportedResume != next
 	in.reportedResume = next
-	next = in.resumeEvent(next)
 	in.live.mu.Unlock()
 	if changed {
 		in.feed.SetResumeEvent(next)
@@ -327,9 +323,9 @@ func (in *intake) offerFragments(fragments []live.Fragment, refs *[maxFeedBatch]
 
 // offerFragment gives a fragment to the matcher, when it has room for it; false, if the run ends before. mu is held.
 func (in *intake) offerFragment(f *live.Fragment, ref uint64, now *time.Duration) bool {
-	number, lacks := in.options.numberOf(f)
-	if lacks != "" {
-		in.throwUnnumbered(f, ref, lacks)
+	number, why, ok := in.options.numberOf(f)
+	if !ok {
+		in.throwUnnumbered(f, ref, why)
 		return true
 	}
 	p := live.FragmentRef{

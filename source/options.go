@@ -30,9 +30,11 @@ type Options struct {
 	NumberedBy NumberedBy
 	hasNumber  bool
 	// Period is that of the clock by which time stamps are matched, in ns; with ByTime. Delay is how much later than the
-	// others the source stamps the same event, in ns.
+	// others the source stamps the same event, in ns. Window is how far from a tick a stamp may be, in ns; 0: half a
+	// period.
 	Period uint64
 	Delay  int64
+	Window uint64
 }
 
 // NumberedBy is what of a source events are matched by.
@@ -46,7 +48,7 @@ const (
 )
 
 // optionNames are the options that each kind takes.
-var optionNames = []string{"name", "max", "wrap", "number", "delay", "require", "start", "stop", "config"}
+var optionNames = []string{"name", "max", "wrap", "number", "delay", "window", "require", "start", "stop", "config"}
 
 // optionsAt is where the options of an address begin, at their question mark, or -1. A free text, such as a command,
 // has them in its last word, which begins with the question mark: exec:./readout ?name=tof.
@@ -96,6 +98,10 @@ func (in *Input) splitOptions() error {
 	}
 	if in.Options.NumberedBy != ByTime && in.Options.Delay != 0 {
 		return fmt.Errorf("%s: delay is one of time stamps: take number=time/25ns, say, or leave delay out", in.Text)
+	}
+	if o := &in.Options; o.Window != 0 && (o.NumberedBy != ByTime || o.Window > o.Period/2) {
+		return fmt.Errorf("%s: window is how far a time stamp may be from a tick, at most half of the clock's period: take "+
+			"number=time/25ns&window=8ns, say, or leave window out", in.Text)
 	}
 	if in.Options.Wrap != 0 && in.Options.NumberedBy == ByEvent && !in.Kind.Counter {
 		return fmt.Errorf("%s: %s: takes numbers of 64 bits only, since its front-end must know what it has sent: let the "+
@@ -158,7 +164,7 @@ func (o *Options) set(name, value string) error {
 		var err error
 		o.Require, err = parseRequire(value)
 		return err
-	case "number", "delay":
+	case "number", "delay", "window":
 		return o.setNumbering(name, value)
 	}
 	return nil
@@ -172,6 +178,17 @@ func (o *Options) setNumbering(name, value string) error {
 		}
 		o.hasNumber = true
 		return o.setNumber(value)
+	}
+	if name == "window" {
+		if o.Window != 0 {
+			return errors.New("it has window twice: leave one out")
+		}
+		d, err := time.ParseDuration(value)
+		if err != nil || d < 1 {
+			return fmt.Errorf("window is a time such as 8ns, and not %q", value)
+		}
+		o.Window = uint64(d.Nanoseconds())
+		return nil
 	}
 	if o.Delay != 0 {
 		return errors.New("it has delay twice: leave one out")

@@ -1,6 +1,8 @@
 package source
 
 import (
+	"math"
+
 	"ringlet/event"
 	"ringlet/source/live"
 )
@@ -11,8 +13,10 @@ import (
 // isTranslated says that the two differ.
 func (in *intake) isTranslated() bool { return in.options.NumberedBy != ByEvent }
 
-// resumeEvent is the event from which a front-end is to send, when numbers below next are accepted.
-func (in *intake) resumeEvent(next uint64) uint64 {
+// resumeEvent is the event from which a front-end is to send: it follows the highest one that was accepted or, where
+// its events are not what is matched, given up.
+func (in *intake) resumeEvent() uint64 {
+	next := in.live.matcher.NextEvent(in.index)
 	if in.isTranslated() {
 		return in.translation.ResumeEvent(next)
 	}
@@ -62,9 +66,9 @@ func (in *intake) noteTranslated(ref uint64, why live.Fault) {
 	}
 }
 
-// throwUnnumbered throws away a fragment that lacks the number by which the input matches events.
-func (in *intake) throwUnnumbered(f *live.Fragment, ref uint64, lacks string) {
-	err := in.live.matcher.ThrowUnnumbered(in.index, f.Event, lacks)
+// throwUnnumbered throws away a fragment that has no number by which the input matches events.
+func (in *intake) throwUnnumbered(f *live.Fragment, ref uint64, why live.FragmentError) {
+	err := in.live.matcher.ThrowUnnumbered(in.index, f.Event, why)
 	in.stage.free(ref)
 	in.noteFill()
 	in.translation.Add(ref, f.Event, live.NoEvent)
@@ -73,32 +77,36 @@ func (in *intake) throwUnnumbered(f *live.Fragment, ref uint64, lacks string) {
 	in.live.changed.Broadcast()
 }
 
-// numberOf is the number by which a fragment is matched; else lacks says what the fragment lacks.
-func (o *Options) numberOf(f *live.Fragment) (number uint64, lacks string) {
+// numberOf is the number by which a fragment is matched; without ok, why says what the fragment lacks.
+func (o *Options) numberOf(f *live.Fragment) (number uint64, why live.FragmentError, ok bool) {
 	switch {
 	case o.NumberedBy == ByEvent:
-		return f.Event, ""
+		return f.Event, why, true
 	case o.NumberedBy == ByTrigger && f.HasTrigger:
-		return f.Trigger, ""
+		return f.Trigger, why, true
 	case o.NumberedBy == ByTrigger:
-		return 0, "trigger number"
+		why.Lacks = "trigger number"
 	case !f.HasStamp:
-		return 0, "time stamp"
+		why.Lacks = "time stamp"
+	case o.Delay >= 0 && f.Stamp < uint64(o.Delay), o.Delay < 0 && f.Stamp > math.MaxUint64-uint64(-o.Delay):
+		why.Lacks = "time stamp from its delay on"
+	default:
+		if number, why.Off = nearestTick(f.Stamp-uint64(o.Delay), o.Period); o.Window == 0 || why.Off <= o.Window {
+			return number, live.FragmentError{}, true
+		}
+		why.Window = o.Window
 	}
-	return ticks(f.Stamp, o.Period, o.Delay)
+	return 0, why, false
 }
 
-// ticks is the number of the nearest tick of a clock to a time stamp less a delay. All times are in ns.
-func ticks(stamp, period uint64, delay int64) (number uint64, lacks string) {
-	at := stamp - uint64(delay)
-	if delay >= 0 && at > stamp || delay < 0 && at < stamp {
-		return 0, "time stamp from its delay on"
+// nearestTick is the number of the tick of a clock that is nearest to a time, and how far it is from there. All times
+// are in ns.
+func nearestTick(at, period uint64) (number, off uint64) {
+	number, off = at/period, at%period
+	if off >= period-off {
+		return number + 1, period - off
 	}
-	number = at / period
-	if rest := at % period; rest >= period-rest {
-		number++
-	}
-	return number, ""
+	return number, off
 }
 
 // hasWords says whether a fragment of a cut has a trigger number or a time stamp.

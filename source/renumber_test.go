@@ -2,6 +2,7 @@ package source_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,6 +112,47 @@ func TestMatchedByTime(t *testing.T) {
 		time.Sleep(time.Second)
 		if a.Acknowledged() != 5 || b.Acknowledged() != 75 {
 			t.Errorf("%d and %d are safe", a.Acknowledged(), b.Acknowledged())
+		}
+	})
+}
+
+// TestMatchedWithinAWindow: a fragment whose time is near the middle between two ticks is in neither event, and of two
+// at one tick the first one stays; the front-end is told of both, and sends neither again.
+func TestMatchedWithinAWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := livetest.New(), livetest.New()
+		l, reached := openInput(t, live.MarkMissing, "fake:a?number=time/25ns,fake:b?number=time/25ns&window=8ns",
+			map[string]*livetest.Feed{"a": a, "b": b})
+		for i, stamp := range []uint64{25_000, 25_025, 25_050, 25_075} {
+			a.SendStamped(0, 30, uint64(i), stamp, 1000+uint64(i))
+		}
+		b.SendStamped(1, 30, 0, 25_008, 1000)
+		b.SendStamped(1, 30, 1, 25_017, 1001)
+		b.SendStamped(1, 30, 2, 25_018, 1001) // of the same tick
+		b.SendStamped(1, 30, 3, 25_059, 1002) // 9 ns from one tick, 16 ns from the other
+		b.SendStamped(1, 30, 4, 25_068, 1003)
+		b.SendStamped(1, 30, 5, 25_066, 1003) // 9 ns from a tick
+		for r := range reached {
+			if r.OverdueBelow >= 1004 || r.FlushBelow >= 1004 {
+				break
+			}
+		}
+		l.AddCuts([]live.Cut{{First: 1000, Events: 4}}, false)
+		if _, there := block(t, l, 30); len(there[0]) != 4 || len(there[1]) != 3 {
+			t.Fatalf("%v", there)
+		}
+		l.SetOutcomesBelow(1)
+		time.Sleep(time.Second)
+		want := []live.GivenUpRange{
+			{From: 2, To: 4, Fault: live.FaultJump}, {From: 5, To: 6, Fault: live.FaultJump},
+		}
+		if d := cmp.Diff(want, b.GivenUp()); d != "" || b.Acknowledged() != 6 || b.Resumed() != 6 {
+			t.Errorf("%d is safe, and %d is next: %s", b.Acknowledged(), b.Resumed(), d)
+		}
+		s := l.SourceStats()[1]
+		if s.Used != 3 || s.Missing != 1 || s.Repeats != 1 || s.Unmatched != 2 || s.Jumps != 0 ||
+			!strings.Contains(s.LastFault, "event 5 is 9 ns from the nearest tick of the clock, and") {
+			t.Errorf("%+v", s)
 		}
 	})
 }

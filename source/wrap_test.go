@@ -3,6 +3,9 @@ package source
 import (
 	"strings"
 	"testing"
+
+	"ringlet/event"
+	"ringlet/source/live"
 )
 
 // TestWrapOfAnInput holds what the option wrap takes, and of which kinds.
@@ -71,9 +74,10 @@ func TestTicks(t *testing.T) {
 		{1<<64 - 1, 1, 0, 1<<64 - 1, false}, {1<<64 - 1, 1, -1, 0, true}, {1<<64 - 1, 2, 0, 1 << 63, false},
 		{1_700_000_000_123_456_789, 1, 0, 1_700_000_000_123_456_789, false},
 	} {
-		got, lacks := ticks(c.stamp, c.period, c.delay)
-		if got != c.want || (lacks != "") != c.lacks {
-			t.Errorf("%+v: %d, %q", c, got, lacks)
+		o := Options{NumberedBy: ByTime, Period: c.period, Delay: c.delay}
+		f := live.Fragment{Words: event.Words{HasStamp: true, Stamp: c.stamp}}
+		if got, why, ok := o.numberOf(&f); got != c.want || ok == c.lacks || ok == (why.Lacks != "") {
+			t.Errorf("%+v: %d, %q", c, got, why.Lacks)
 		}
 	}
 }

@@ -155,8 +155,9 @@ static inline const char *ringlet_stream_error(const ringlet_stream *s) { return
 /* ---- internal ---- */
 
 enum { RINGLET_ST__APART, RINGLET_ST__CONNECTING, RINGLET_ST__GREETING, RINGLET_ST__OPEN };
-enum { RINGLET_ST__HEADER = 20, RINGLET_ST__UNCHECKED = 1, RINGLET_ST__END = 2, RINGLET_ST__TYPED = 4,
-       RINGLET_ST__TRIGGER = 8, RINGLET_ST__STAMP = 16, RINGLET_ST__MESSAGE = 32 };
+enum { RINGLET_ST__HEADER = 20, RINGLET_ST__HEADERS = 36 /* with words */, RINGLET_ST__UNCHECKED = 1,
+       RINGLET_ST__END = 2, RINGLET_ST__TYPED = 4, RINGLET_ST__TRIGGER = 8,
+       RINGLET_ST__STAMP = 16, RINGLET_ST__MESSAGE = 32 };
 /* Bytes of the largest fragment of an input that declares none, and of any. */
 enum { RINGLET_ST__NARROW = 65535, RINGLET_ST__MOST = 1 << 30 };
 
@@ -467,7 +468,7 @@ static inline void ringlet_st__accepted(ringlet_stream *s, uint64_t from, uint64
         largest = RINGLET_ST__MOST;
     /* The readout unit may wait with a fragment for the two behind it, to see whether its number is right. */
     size_t kept = s->set.keep / 3, narrow = RINGLET_ST__NARROW;
-    kept = kept < narrow + RINGLET_ST__HEADER ? narrow : kept - RINGLET_ST__HEADER;
+    kept = kept < narrow + RINGLET_ST__HEADERS ? narrow : kept - RINGLET_ST__HEADERS;
     s->largest = largest < kept ? largest : (uint32_t)kept;
     s->state = RINGLET_ST__OPEN;
     s->pause = 20;
@@ -731,7 +732,7 @@ static inline int64_t ringlet_st__left(int64_t until) {
 /* Queues a frame as soon as there is room. */
 static inline int ringlet_st__queue(ringlet_stream *s, uint64_t event, const ringlet_stream_words *words, const void *data,
                                     size_t size, int flags, int type, int64_t until) {
-    unsigned char h[RINGLET_ST__HEADER + 16] = {0};
+    unsigned char h[RINGLET_ST__HEADERS] = {0};
     uint32_t n = (uint32_t)size;
     size_t head = RINGLET_ST__HEADER;
     if (words != NULL && words->has_trigger) {
@@ -819,9 +820,9 @@ static inline int ringlet_stream_open(ringlet_stream *s, const char *address, co
         return ringlet_st__fail(s, s->error = RINGLET_STREAM_SETTINGS, "the name of a front-end has %zu bytes: 64 are the most", n);
     if (s->set.keep == 0)
         s->set.keep = (size_t)64 << 20;
-    if (s->set.keep < (size_t)RINGLET_ST__NARROW + (size_t)RINGLET_ST__HEADER)
+    if (s->set.keep < (size_t)RINGLET_ST__NARROW + (size_t)RINGLET_ST__HEADERS)
         return ringlet_st__fail(s, s->error = RINGLET_STREAM_SETTINGS, "a stream cannot keep %zu bytes only: %d is one fragment",
-                                s->set.keep, (int)RINGLET_ST__NARROW + (int)RINGLET_ST__HEADER);
+                                s->set.keep, (int)RINGLET_ST__NARROW + (int)RINGLET_ST__HEADERS);
     if (s->set.type < 0 || s->set.type > 254 || (s->set.has_source && (s->set.source < 0 || s->set.source > 65534)))
         return ringlet_st__fail(s, s->error = RINGLET_STREAM_SETTINGS, "a type is 1 to 254, and a source 0 to 65534");
     if ((s->error = ringlet_st__secret(s, address)) != 0)

@@ -97,7 +97,7 @@ func (s *Stream) onAccepted(a answer) {
 	s.givenUp = nil // the readout unit sends the ranges of this run again
 	s.resumeEvent, s.runNumber, s.endConfirmed = a.a, a.b, false
 	// The readout unit may wait with a fragment for the two behind it, to see whether its number is right.
-	kept := max(narrowFragment, s.settings.Keep/3-frameHeader)
+	kept := max(narrowFragment, s.settings.Keep/3-frameHeader-maxWords)
 	s.maxFragmentSize = min(a.d, uint32(min(kept, maxFragment)))
 	s.attached, s.lastProgress = true, time.Now()
 	s.following.reset()

@@ -129,7 +129,7 @@ func Dial(ctx context.Context, address string, settings StreamSettings) (*Stream
 	if settings.Keep == 0 {
 		settings.Keep = defaultKeep
 	}
-	if least := frameHeader + narrowFragment; settings.Keep < least {
+	if least := frameHeader + maxWords + narrowFragment; settings.Keep < least {
 		return nil, fmt.Errorf("a stream cannot keep %d bytes only: %d is one fragment", settings.Keep, least)
 	}
 	s := &Stream{

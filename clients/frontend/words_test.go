@@ -105,3 +105,55 @@ func buildWords(ctx context.Context, f live.Feed) error {
 		}
 	}
 }
+
+// TestTheLeastKeep: the smallest memory that a stream takes has room for the largest fragment with both words.
+func TestTheLeastKeep(t *testing.T) {
+	const least, full = 36 + 65535, 65535
+	for name, send := range map[string]func(t *testing.T, address string) error{
+		"go": func(t *testing.T, address string) error {
+			if _, err := frontend.Dial(t.Context(), address, frontend.StreamSettings{Keep: least - 1}); err == nil {
+				return errors.New("a smaller one is taken")
+			}
+			ctx := longContext(t)
+			s, err := frontend.Dial(ctx, address, frontend.StreamSettings{Keep: least})
+			for e := uint64(0); err == nil && e < 3; e++ {
+				err = s.SendWith(ctx, e, words(3), make([]byte, full))
+			}
+			if err != nil {
+				return err
+			}
+			return s.Close(ctx)
+		},
+		"c": func(t *testing.T, address string) error {
+			out, err := exec.CommandContext(t.Context(), compiled.C(t, "../c", "testdata/words.c"), address, "3",
+				"full").CombinedOutput()
+			return says(err, out)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, path := openStream(t)
+			ctx, sent := longContext(t), make(chan error, 1)
+			go func() { sent <- send(t, "unix:"+path) }()
+			dst := make([]live.Fragment, 4)
+			for next := uint64(0); ; {
+				n, err := f.Next(ctx, dst)
+				for _, g := range dst[:n] {
+					if g.Event != next || len(g.Data) != full || !g.HasTrigger || !g.HasStamp {
+						t.Errorf("event %d has %d bytes and %+v, where event %d is due", g.Event, len(g.Data), g.Words, next)
+					}
+					next++
+				}
+				f.SetResumeEvent(next)
+				f.ReleaseFragments(n)
+				f.SetSafeBelow(next)
+				if err != nil {
+					if !errors.Is(err, io.EOF) || next != 3 {
+						t.Errorf("%v after %d events", err, next)
+					}
+					break
+				}
+			}
+			must.OK(t, patiently.Receive(t, sent, "it does not end"))
+		})
+	}
+}

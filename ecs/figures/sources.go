@@ -115,7 +115,7 @@ var arrivedWords = map[nodev1.FrontendCommand]string{
 func fillCounters(f *ecsv1.SourceFigures, counters map[string]uint64, id string) {
 	of := func(name string) uint64 { return counters[sourcePrefix+name+id] }
 	f.Fragments, f.Bytes, f.Used, f.Missing, f.Gaps = of("fragments"), of("bytes"), of("used"), of("missing"), of("gaps")
-	f.Thrown = of("repeats") + of("backwards") + of("late") + of("jumps")
+	f.Thrown = of("repeats") + of("backwards") + of("late") + of("jumps") + of("unmatched")
 	f.Refused, f.Lost, f.Dropped, f.Waiting = of("refused"), of("lost"), of("dropped"), of("waiting")
 	f.FirstEvent, f.LastEvent, f.AgeUs = of("first_event"), of("last_event"), of("age_us")
 	f.Attached, f.Gone = of("attached"), of("gone")

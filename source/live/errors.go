@@ -35,6 +35,9 @@ type FragmentError struct {
 	GuessedBits uint8  // not 0: the source has a counter of this many bits, and its lap is guessed
 	Lacks       string // not "": what the fragment lacks by which the source's events are matched
 	WideBits    uint8  // not 0: the source has a counter of this many bits, and the number has more
+	// Off is how far the fragment's time is from the nearest tick of the clock by which events are matched, if that is
+	// more than Window, in ns; else 0.
+	Off, Window uint64
 }
 
 func (e *FragmentError) Error() string {
@@ -44,6 +47,10 @@ func (e *FragmentError) Error() string {
 	if e.Lacks != "" {
 		return fmt.Sprintf("source %s: the fragment of event %d has no %s, by which the input matches events: let the "+
 			"front-end send it, or leave number out", e.Source, e.Event, e.Lacks)
+	}
+	if e.Off > 0 {
+		return fmt.Sprintf("source %s: the fragment of event %d is %d ns from the nearest tick of the clock, and the "+
+			"input's window is %d ns: correct delay of the input, or give it a wider window", e.Source, e.Event, e.Off, e.Window)
 	}
 	if e.WideBits > 0 {
 		return fmt.Sprintf("source %s: a fragment has the number %d, which a counter of %d bits cannot show: correct wrap "+

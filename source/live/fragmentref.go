@@ -48,6 +48,7 @@ type Counts struct {
 	Backwards        uint64 `help:"fragments thrown away since their number ran backwards"`
 	Late             uint64 `help:"fragments thrown away since their event was decided without them"`
 	Jumps            uint64 `help:"fragments thrown away since their number jumped"`
+	Unmatched        uint64 `help:"fragments thrown away since their time is outside the window of each event"`
 	WaitingFragments uint64 `count:"waiting" kind:"level" help:"fragments not built yet; after a run, those left over"`
 	Laps             uint64 `kind:"level" help:"times that the counter of a live source with wrap began anew"`
 	GuessedLaps      uint64 `count:"guessed" help:"times that the lap of a live source's counter was guessed from the run"`

@@ -16,8 +16,8 @@ import (
 // window.
 //
 // Each fragment that is offered, and not OfferAhead, ends in one account of its source: used, repeats, backwards,
-// late, jumps, or left over. One goroutine at a time calls the methods. They allocate only for errors and growing
-// lists.
+// late, jumps, unmatched, or left over. One goroutine at a time calls the methods. They allocate only for errors and
+// growing lists.
 type Matcher struct {
 	rules        Rules
 	numbering    numbering
@@ -93,11 +93,17 @@ func (m *Matcher) Offer(source int, p FragmentRef, now time.Duration) (OfferResu
 // Offered returns the number of the fragment that a source offered last, as it was judged.
 func (m *Matcher) Offered(source int) uint64 { return m.numbering.sources[source].offered }
 
-// ThrowUnnumbered counts a fragment of a front-end's event as thrown away, since it lacks what events are matched by.
-func (m *Matcher) ThrowUnnumbered(source int, event uint64, lacks string) error {
+// ThrowUnnumbered counts a fragment of a front-end's event as thrown away, since it has no number by which events are
+// matched: why says what it lacks, or how far it is off.
+func (m *Matcher) ThrowUnnumbered(source int, event uint64, why FragmentError) error {
 	s := &m.numbering.sources[source]
-	s.countThrown(FaultJump)
-	return &FragmentError{Source: s.name, Event: event, Fault: FaultJump, Lacks: lacks}
+	if why.Off > 0 {
+		s.counts.Unmatched++
+	} else {
+		s.countThrown(FaultJump)
+	}
+	why.Source, why.Event, why.Fault = s.name, event, FaultJump
+	return &why
 }
 
 // SetStalled says that the caller takes no more fragments from a source, since it has no room, or takes them again. A

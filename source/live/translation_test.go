@@ -23,11 +23,14 @@ func TestTranslation(t *testing.T) {
 					t.Fatalf("event %d is safe below %d, and its number %d is not below %d", s.event, safe, s.number, below)
 				}
 			}
+			if waiting := len(x.entries) - x.first - x.over; x.over > 2*waiting+sparedOver {
+				t.Fatalf("%d entries were given up beside %d that wait", x.over, waiting)
+			}
 			if len(all) > 0 && next != all[len(all)-1].event+1 || safe > next {
 				t.Fatalf("safe below %d, resume at %d behind %d fragments", safe, next, len(all))
 			}
 		}
-		for range rapid.IntRange(0, 60).Draw(t, "steps") {
+		for range rapid.IntRange(0, 400).Draw(t, "steps") {
 			switch rapid.IntRange(0, 3).Draw(t, "step") {
 			case 0, 1:
 				x.Add(uint64(len(all)), event, number)
@@ -75,6 +78,52 @@ func TestTranslationDoesNotTrustAWildEvent(t *testing.T) {
 	}
 	x.TrustLast()
 	if safe := x.SafeEvent(8); safe != 90_001 {
+		t.Errorf("safe below %d", safe)
+	}
+}
+
+// TestTranslationJoinsWhatWasGivenUp: while the first fragment waits, those given up behind it take no memory.
+func TestTranslationJoinsWhatWasGivenUp(t *testing.T) {
+	var x Translation
+	x.Add(0, 0, 0)
+	for ref := uint64(1); ref < 10_000; ref++ {
+		x.Add(ref, ref, ref)
+		if ref > 1 { // the one before, as for a suspect
+			if event, isNew, ok := x.GiveUp(ref - 1); event != ref-1 || !isNew || !ok {
+				t.Fatalf("fragment %d: event %d, %v, %v", ref-1, event, isNew, ok)
+			}
+		}
+	}
+	if n := cap(x.entries); n > 1000 {
+		t.Errorf("there is room for %d entries", n)
+	}
+	if next, safe := x.ResumeEvent(0), x.SafeEvent(0); next != 9999 || safe != 0 {
+		t.Errorf("resume at %d, safe below %d", next, safe)
+	}
+	if safe := x.SafeEvent(9999); safe != 9999 {
+		t.Errorf("safe below %d", safe)
+	}
+}
+
+// TestTranslationDoesNotTrustThreeWildEvents that rise; where a front-end leaves out many each time, all but the last
+// are right, and the last one when no other comes.
+func TestTranslationDoesNotTrustThreeWildEvents(t *testing.T) {
+	var x Translation
+	for ref, event := range []uint64{0, 1, 1 << 50, 1 << 55, 1 << 60, 2} {
+		x.Add(uint64(ref), event, uint64(ref))
+	}
+	if next, safe := x.ResumeEvent(6), x.SafeEvent(6); next != 3 || safe != 3 {
+		t.Errorf("resume at %d, safe below %d", next, safe)
+	}
+	for ref := uint64(6); ref < 12; ref++ {
+		x.Add(ref, ref*10_000, ref)
+		x.SafeEvent(ref + 1)
+	}
+	if next, safe := x.ResumeEvent(12), x.SafeEvent(12); next != 100_001 || safe != 100_001 {
+		t.Errorf("resume at %d, safe below %d", next, safe)
+	}
+	x.TrustLast()
+	if safe := x.SafeEvent(12); safe != 110_001 {
 		t.Errorf("safe below %d", safe)
 	}
 }

@@ -528,7 +528,7 @@ class Stream:
             self._told_end = False
             self._connections += 1
             # The readout unit may wait with a fragment for the two behind it, to see whether its number is right.
-            self._largest = min(largest, _MOST, max(65535, self._most // 3 - 20))
+            self._largest = min(largest, _MOST, max(65535, self._most // 3 - 36))
             self.next = event
             self._broken = False
             self._alone = None

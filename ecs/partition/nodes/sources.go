@@ -42,15 +42,16 @@ type SourceReport struct {
 	UsedInMEPs        uint64 `json:"used" sum:"ru.input_used."`       // in MEPs
 	MissingWhenBuilt  uint64 `json:"missing" sum:"ru.input_missing."` // not there when its event was built
 	Gaps              uint64 `json:"gaps" sum:"ru.input_gaps."`
-	Thrown            uint64 `json:"thrown" sum:"ru.input_late.,ru.input_repeats.,ru.input_backwards.,ru.input_jumps."` // the next four
-	Late              uint64 `json:"late" sum:"ru.input_late."`                                                         // came after the event had been built without it
-	Repeats           uint64 `json:"repeats" sum:"ru.input_repeats."`                                                   // the event had one already
+	Thrown            uint64 `json:"thrown" sum:"ru.input_late.,ru.input_repeats.,ru.input_backwards.,ru.input_jumps.,ru.input_unmatched."` // the next five
+	Late              uint64 `json:"late" sum:"ru.input_late."`                                                                             // came after the event had been built without it
+	Repeats           uint64 `json:"repeats" sum:"ru.input_repeats."`                                                                       // the event had one already
 	Backwards         uint64 `json:"backwards" sum:"ru.input_backwards."`
 	Jumps             uint64 `json:"jumps" sum:"ru.input_jumps."`
-	Refused           uint64 `json:"refused" sum:"ru.input_refused."` // the feed refused these
-	ArrivedIncomplete uint64 `json:"lost" sum:"ru.input_lost."`       // the feed dropped these: a piece did not arrive
-	Dropped           uint64 `json:"dropped" sum:"ru.input_dropped."` // by the front-end
-	UnusedAtEnd       uint64 `json:"left"`                            // in no MEP when the run ended
+	Unmatched         uint64 `json:"unmatched" sum:"ru.input_unmatched."` // in time
+	Refused           uint64 `json:"refused" sum:"ru.input_refused."`     // the feed refused these
+	ArrivedIncomplete uint64 `json:"lost" sum:"ru.input_lost."`           // the feed dropped these: a piece did not arrive
+	Dropped           uint64 `json:"dropped" sum:"ru.input_dropped."`     // by the front-end
+	UnusedAtEnd       uint64 `json:"left"`                                // in no MEP when the run ended
 	LastEvent         uint64 `json:"last_event" sum:"ru.input_last_event."`
 	AgeUs             uint64 `json:"age_us" sum:"ru.input_age_us."` // of the newest fragment
 

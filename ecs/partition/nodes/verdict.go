@@ -207,6 +207,7 @@ func (r *Report) sourceLosses(l *lossList) {
 		l.add("repeated", s.Name, s.Repeats, "fragments", "")
 		l.add("thrown away since their number ran backwards", s.Name, s.Backwards, "fragments", "")
 		l.add("thrown away since their number jumped", s.Name, s.Jumps, "fragments", "")
+		l.add("thrown away since no event was at their time", s.Name, s.Unmatched, "fragments", "")
 		if r.EndCause == ecsrun.EndInput && r.Cause == nil { // else they came after the end of the run
 			l.add("left over", s.Name, s.UnusedAtEnd, "fragments", "")
 		}
