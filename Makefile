@@ -179,7 +179,7 @@ build: ## bin/ringlet, one static binary
 
 # The converter is a module of its own, which convert/go.work joins with this one.
 .PHONY: convert
-convert: ## bin/ringlet-convert: Parquet, ROOT and JSON lines of recorded data (docs/analysis.md)
+convert: ## bin/ringlet-convert: Parquet, ROOT, HDF5, NumPy and JSON lines of recorded data (docs/analysis.md)
 	@mkdir -p bin
 	cd convert && go build -ldflags '$(LDFLAGS)' -o ../bin/ringlet-convert .
 
@@ -203,7 +203,7 @@ tool-readers:
 	cp convert/readers/*.mjs $(READERS)
 
 .PHONY: check-convert
-check-convert: convert tool-readers ## the tests of the converter, and its files read by others: hyparquet, Arrow in Rust, JSROOT
+check-convert: convert tool-readers ## the tests of the converter, and its files read by others: hyparquet, Arrow in Rust, JSROOT, h5py, h5dump
 	cd convert && RINGLET_READERS=$(READERS) go test -count=1 ./...
 
 .PHONY: demo

@@ -30,10 +30,10 @@ var version = "unknown"
 
 type cli struct {
 	Inputs []string `arg:"" name:"input" help:"Files of MDF records, MEPs or MFPs, or one directory of a run; with --once several."`
-	Output string   `short:"o" required:"" placeholder:"PATH" help:"What to make: a file (x.parquet, x.root, x.jsonl), or a directory of parts, with which a killed conversion goes on."`
+	Output string   `short:"o" required:"" placeholder:"PATH" help:"What to make: a file (x.parquet, x.root, x.jsonl, x.h5, x.npz), or a directory of parts, with which a killed conversion goes on."`
 
 	Format      string           `default:"auto" enum:"auto,mdf,mep,mfp" help:"What the files hold: ${enum}."`
-	To          string           `placeholder:"KIND" default:"" enum:",parquet,root,jsonl" help:"What a directory holds: parquet (the default), root or jsonl."`
+	To          string           `placeholder:"KIND" default:"" enum:",parquet,root,jsonl,h5,npz" help:"What a directory holds: parquet (the default), root, jsonl, h5 or npz."`
 	Banks       bool             `help:"Take containers of replayed records apart into banks; in a directory, a table for each type of bank."`
 	Once        bool             `help:"Join several runs of one measurement: a fragment (source and event) that an earlier input has is left out and counted."`
 	OnBadRecord string           `enum:"stop,skip" default:"stop" help:"What to do about damaged input: ${enum}. skip counts and names what it leaves out."`
@@ -53,7 +53,7 @@ func run(args []string, stderr io.Writer, terminal bool) int {
 	exitCode := -1 // the code with which kong wants to exit
 	decimal := kong.MapperFunc(decimalNumber)
 	parser, err := kong.New(&c, kong.Name("ringlet-convert"), kong.Vars{"version": version},
-		kong.Description("Makes Parquet, ROOT and JSON lines of recorded data."),
+		kong.Description("Makes Parquet, ROOT, HDF5, NumPy and JSON lines of recorded data."),
 		kong.Exit(func(code int) { exitCode = code }),
 		kong.KindMapper(reflect.Int, decimal), kong.KindMapper(reflect.Int64, decimal), kong.KindMapper(reflect.Uint32,
 			decimal))

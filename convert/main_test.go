@@ -42,7 +42,7 @@ func TestProgram(t *testing.T) {
 		{"unknown -o y", exitInput, "name the format"},
 		{"unknown -o z --format mep", exitInput, "unknown: mep record 0 at offset 0: header: 1 bytes left"},
 		{"empty.mdf -o y.csv", exitUsage, "y.csv has the ending .csv, which this program does not write: a file ends with " +
-			".parquet, .root or .jsonl; a directory ends with /"},
+			".parquet, .root, .jsonl, .h5 or .npz; a directory ends with /"},
 		{"empty.mdf -o y.root --to jsonl", exitUsage, "y.root ends with .root, and the format is jsonl"},
 		{". -o y", exitError, "run.json cannot be used: it does not exist"},
 	} {

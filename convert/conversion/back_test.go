@@ -20,6 +20,8 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	"go-hep.org/x/hep/groot"
 	"go-hep.org/x/hep/groot/rtree"
+
+	"ringlet/testkit/readback"
 )
 
 // row is a row as it was read back.
@@ -52,7 +54,8 @@ func back(t testing.TB, path string) (rows []row) {
 	ok(t, err)
 	if !st.IsDir() {
 		return map[string]func(testing.TB, string) []row{
-			".parquet": backParquet, ".root": backROOT, ".jsonl": backLines}[filepath.Ext(path)](t, path)
+			".parquet": backParquet, ".root": backROOT, ".jsonl": backLines, ".h5": backArrays, ".npz": backArrays,
+		}[filepath.Ext(path)](t, path)
 	}
 	names, err := os.ReadDir(path)
 	ok(t, err)
@@ -142,6 +145,42 @@ func backROOT(t testing.TB, path string) (rows []row) {
 		rows = append(rows, one)
 		return nil
 	}))
+	return rows
+}
+
+func backArrays(t testing.TB, path string) (rows []row) {
+	t.Helper()
+	all, err := readback.Read(path)
+	ok(t, err)
+	columns := map[string][]uint64{}
+	for name, a := range all {
+		if name != "data" {
+			columns[name] = a.Uints()
+		}
+	}
+	word := func(v uint64) *uint64 {
+		if v == math.MaxUint64 {
+			return nil
+		}
+		return &v
+	}
+	for i, event := range columns["event"] {
+		at, size := columns["offset"][i], columns["size"][i]
+		rows = append(rows, row{
+			Run:     uint32(columns["run"][i]),
+			Event:   event,
+			Orbit:   uint32(columns["orbit"][i]),
+			Bunch:   uint32(columns["bunch"][i]),
+			Source:  uint16(columns["source"][i]),
+			Type:    uint8(columns["type"][i]),
+			Version: uint8(columns["version"][i]),
+			Missing: columns["missing"][i] == 1,
+			Size:    uint32(size),
+			Data:    all["data"].Data[at : at+size],
+			Trigger: word(columns["trigger"][i]),
+			Stamp:   word(columns["stamp"][i]),
+		})
+	}
 	return rows
 }
 

@@ -13,18 +13,18 @@ import (
 	"ringlet/testkit/interpreted"
 )
 
-// The programs in docs/analysis.md do what it says: the first needs pyarrow and matplotlib, the second Python alone.
-// The third reads recordings without conversion, as the tests of package recording do.
+// The programs in docs/analysis.md do what it says: the first needs pyarrow and matplotlib, the second Python alone,
+// the third h5py. The fourth reads recordings without conversion, as the tests of package recording do.
 func TestDocumentedPrograms(t *testing.T) {
 	python := interpreted.Python(t, "")
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "analysis.md"))
 	ok(t, err)
 	programs := regexp.MustCompile("(?s)```python\n(.*?)```").FindAllSubmatch(text, -1)
-	if len(programs) != 3 {
+	if len(programs) != 4 {
 		t.Fatalf("%d programs in the document", len(programs))
 	}
 	path, want := meps(t, 5)
-	run := func(program, kind string) string {
+	run := func(python []string, program, kind string) string {
 		dir := t.TempDir()
 		convert(t, filepath.Join(dir, "rows"), func(o *conversion.Options) { o.To = kind }, path)
 		c := exec.Command(python[0], append(python[1:], "-c", program)...)
@@ -36,7 +36,7 @@ func TestDocumentedPrograms(t *testing.T) {
 		return string(out)
 	}
 	total := 0
-	for line := range strings.Lines(run(string(programs[1][1]), "jsonl")) {
+	for line := range strings.Lines(run(python, string(programs[1][1]), "jsonl")) {
 		var size, n int
 		if _, err := fmt.Sscan(line, &size, &n); err != nil {
 			t.Fatalf("%q: %v", line, err)
@@ -46,8 +46,13 @@ func TestDocumentedPrograms(t *testing.T) {
 	if total != len(want) {
 		t.Errorf("the spectrum has %d fragments, there are %d", total, len(want))
 	}
+	t.Run("h5py", func(t *testing.T) {
+		if out := run(interpreted.H5py(t), string(programs[2][1]), "h5"); strings.Count(out, "[") != sources {
+			t.Errorf("of one event it prints\n%s", out)
+		}
+	})
 	if err := exec.Command(python[0], append(python[1:], "-c", "import pyarrow, matplotlib")...).Run(); err != nil {
 		t.Skip("SKIPPED: there is no pyarrow and matplotlib here")
 	}
-	run(string(programs[0][1]), "parquet")
+	run(python, string(programs[0][1]), "parquet")
 }

@@ -92,7 +92,7 @@ func TestKilledConversionGoesOn(t *testing.T) {
 	dir, want := recorded(t, recording.FormatMEP, 40)
 	path, wantFile := meps(t, 40)
 	two, wantTwo := overlapping(t, recording.FormatMEP)
-	for _, kind := range []string{"parquet", "root", "jsonl"} {
+	for _, kind := range []string{"parquet", "root", "jsonl", "h5", "npz"} {
 		cases := map[string][]row{dir: want, path: wantFile}
 		if kind == "parquet" {
 			cases[strings.Join(two, ":")] = wantTwo
@@ -177,7 +177,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Fatalf("the input has %d bytes", st.Size())
 	}
 	const most = 256 << 10 // KiB, of which the test binary is 40,000
-	for _, kind := range []string{"parquet", "root", "jsonl"} {
+	for _, kind := range []string{"parquet", "root", "jsonl", "h5", "npz"} {
 		out := filepath.Join(t.TempDir(), "x."+kind)
 		c, _, said := start(t, path, out, kind, 1<<40)
 		var kib int

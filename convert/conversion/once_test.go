@@ -79,7 +79,7 @@ func TestUnknownEndingIsRefused(t *testing.T) {
 	for _, name := range []string{"x.csv", "x.Parquet", "rows.1", "x.root.gz"} {
 		var refused *conversion.NameError
 		if _, err := run(filepath.Join(dir, name), nil, path); !errors.As(err, &refused) ||
-			!strings.Contains(err.Error(), "a file ends with .parquet, .root or .jsonl") {
+			!strings.Contains(err.Error(), "a file ends with .parquet, .root, .jsonl, .h5 or .npz") {
 			t.Errorf("%s: got %v", name, err)
 		}
 		convert(t, filepath.Join(dir, name), func(o *conversion.Options) { o.To = "jsonl" }, path)

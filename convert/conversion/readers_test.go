@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,22 +22,59 @@ import (
 	"ringlet/convert/output"
 	"ringlet/event"
 	"ringlet/recording"
+	"ringlet/testkit/interpreted"
 	"ringlet/testkit/mfp"
+	"ringlet/testkit/readback"
 )
 
-// readers are programs of convert/readers for each kind of files.
-var readers = map[string][]string{
-	".parquet": {"hyparquet.mjs", "wasm.mjs"},
-	".root":    {"root.mjs"},
-}
-
 // What others read is what was measured: each reader reads all rows of files of each kind, with the largest numbers and
-// lengths, without rows, in parts, and with a table for each type of bank, as JSON lines have them.
+// lengths, without rows, in parts, and with a table for each type of bank, as JSON lines have them. The readers are
+// programs of convert/readers.
 func TestReadByOthers(t *testing.T) {
 	dir := os.Getenv("RINGLET_READERS")
 	if _, err := os.Stat(filepath.Join(dir, "root.mjs")); dir == "" || err != nil {
 		t.Skip("SKIPPED: the readers are not installed: make check-convert does it, with node and npm")
 	}
+	made := convertedFiles(t)
+	for _, p := range []string{"hyparquet.mjs", "wasm.mjs"} {
+		readBy(t, []string{"node", filepath.Join(dir, p)}, made[".parquet"])
+	}
+	readBy(t, []string{"node", filepath.Join(dir, "root.mjs")}, made[".root"])
+}
+
+// TestReadByPython: h5py and NumPy read the files as TestReadByOthers has it.
+func TestReadByPython(t *testing.T) {
+	command := append(interpreted.H5py(t), filepath.Join("..", "readers", "arrays.py"))
+	made := convertedFiles(t)
+	readBy(t, command, made[".h5"])
+	readBy(t, command, made[".npz"])
+}
+
+// TestReadByH5dump: the tool of the HDF Group reads columns to their last byte.
+func TestReadByH5dump(t *testing.T) {
+	if _, err := exec.LookPath("h5dump"); err != nil {
+		t.Skip("SKIPPED: there is no h5dump (Debian: hdf5-tools)")
+	}
+	many, _ := meps(t, 30)
+	for _, in := range []string{many, largest(t)} {
+		path := filepath.Join(t.TempDir(), "x.h5")
+		convert(t, path, nil, in)
+		want, err := readback.Read(path)
+		ok(t, err)
+		for _, name := range []string{"event", "source", "size", "offset", "data"} {
+			to := filepath.Join(t.TempDir(), "bytes")
+			out, err := exec.Command("h5dump", "-d", "/fragments/"+name, "-b", "LE", "-o", to, path).CombinedOutput()
+			got, _ := os.ReadFile(to)
+			if err != nil || !bytes.Equal(got, want[name].Data) {
+				t.Errorf("%s: %v, %d bytes, want %d\n%.500s", name, err, len(got), len(want[name].Data), out)
+			}
+		}
+	}
+}
+
+// convertedFiles are files of each kind, by their endings.
+func convertedFiles(t *testing.T) map[string][]string {
+	t.Helper()
 	many, _ := meps(t, 30)
 	to := t.TempDir()
 	made := map[string][]string{} // files, by extension
@@ -60,23 +98,23 @@ func TestReadByOthers(t *testing.T) {
 		made[filepath.Ext(path)] = append(made[filepath.Ext(path)], path)
 		return err
 	}))
-	for ext, programs := range readers {
-		if len(made[ext]) < 12 || len(made[ext]) != len(made[".jsonl"]) {
-			t.Errorf("%d files %s, %d of JSON lines", len(made[ext]), ext, len(made[".jsonl"]))
-		}
-		for _, p := range programs {
-			readBy(t, filepath.Join(dir, p), made[ext])
+	for _, k := range output.Kinds {
+		if n := len(made["."+k.Name]); n < 12 || n != len(made[".jsonl"]) {
+			t.Errorf("%d files %s, %d of JSON lines", n, k.Name, len(made[".jsonl"]))
 		}
 	}
+	return made
 }
 
 // readBy holds what a program reads of files against the JSON lines of the same.
-func readBy(t *testing.T, program string, paths []string) {
+func readBy(t *testing.T, command, paths []string) {
 	t.Helper()
+	program := filepath.Base(command[len(command)-1])
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, "node", append([]string{program}, paths...)...).CombinedOutput(); err != nil {
-		t.Errorf("%s: %v\n%s", filepath.Base(program), err, out)
+	command = slices.Concat(command, paths)
+	if out, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput(); err != nil {
+		t.Errorf("%s: %v\n%s", program, err, out)
 		return
 	}
 	for _, path := range paths {
@@ -85,14 +123,14 @@ func readBy(t *testing.T, program string, paths []string) {
 		ok(t, os.Remove(path+".read"))
 		kind := filepath.Ext(path)[1:]
 		lines := strings.Replace(strings.TrimSuffix(path, kind)+"jsonl", "/"+kind+"/", "/jsonl/", 1)
-		if filepath.Base(program) == "wasm.mjs" {
+		if program == "wasm.mjs" {
 			same(t, arrowRows(t, got), backLines(t, lines))
 			continue
 		}
 		want, err := os.ReadFile(lines)
 		ok(t, err)
 		if !bytes.Equal(got, want) {
-			t.Errorf("%s reads %s otherwise: %d bytes, want %d; it begins\n%.300s\n%.300s", filepath.Base(program), path,
+			t.Errorf("%s reads %s otherwise: %d bytes, want %d; it begins\n%.300s\n%.300s", program, path,
 				len(got), len(want), got, want)
 		}
 	}

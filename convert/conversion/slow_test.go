@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +23,7 @@ import (
 	"ringlet/convert/conversion"
 	"ringlet/event/slowdata"
 	"ringlet/recording"
+	"ringlet/testkit/readback"
 )
 
 // TestSlowDataAreATable: each value once, by time, in a table of its own, which readers of the events pass over.
@@ -43,7 +45,7 @@ func TestSlowDataAreATable(t *testing.T) {
 		fmt.Sprintf("%d %d temp=21.5", run, noon.UnixMicro()),
 	}
 	for kind, read := range map[string]func(*testing.T, string) []string{
-		"parquet": slowOfParquet, "root": slowOfROOT, "jsonl": slowOfLines,
+		"parquet": slowOfParquet, "root": slowOfROOT, "jsonl": slowOfLines, "h5": slowOfArrays, "npz": slowOfArrays,
 	} {
 		out := t.TempDir()
 		r := convert(t, filepath.Join(out, "x."+kind), nil, dir)
@@ -133,6 +135,21 @@ func slowOfROOT(t *testing.T, path string) (got []string) {
 		got = append(got, fmt.Sprintf("%d %d %s=%s", run, at, name, shown))
 		return nil
 	}), r.Close()))
+	return got
+}
+
+func slowOfArrays(t *testing.T, path string) (got []string) {
+	all, err := readback.Read(path)
+	ok(t, err)
+	textsOf := func(name string) []string { return all[name].Texts(filepath.Ext(path) == ".npz") }
+	for i, run := range all["run"].Uints() {
+		value := fmt.Sprint(math.Float64frombits(all["value"].Uints()[i]))
+		if value == "NaN" {
+			value = textsOf("texts")[all["text"].Uints()[i]]
+		}
+		got = append(got, fmt.Sprintf("%d %d %s=%s", run, all["time_us"].Uints()[i],
+			textsOf("names")[all["name"].Uints()[i]], value))
+	}
 	return got
 }
 

@@ -1,5 +1,5 @@
-// Package output writes rows to files for analysis: Parquet, JSON lines, and ROOT trees. Every kind has the same
-// columns:
+// Package output writes rows to files for analysis: Parquet, JSON lines, ROOT trees, HDF5 and npz. Every kind has the
+// same columns:
 //
 //	run, event, orbit, bunch, source, type, version, missing, size, data
 //

@@ -31,6 +31,8 @@ var Kinds = []Kind{
 	{"parquet", "columns, for pandas, Polars, DuckDB and Spark", openParquet},
 	{"root", "a TTree, for ROOT and uproot", openROOT},
 	{"jsonl", "JSON lines; data in base64", openLines},
+	{"h5", "HDF5, for h5py, Julia and MATLAB", openHDF5},
+	{"npz", "NumPy arrays", openNPZ},
 }
 
 // KindOf finds the kind of a name.

@@ -47,7 +47,8 @@ func (k *Kind) writeSlow(path string, rows []SlowRow) (err error) {
 			err = fmt.Errorf("the library that writes %s files cannot go on: %v", k.Name, p)
 		}
 	}()
-	how := map[string]func(string, []SlowRow) error{"parquet": slowParquet, "root": slowROOT, "jsonl": slowLines}[k.Name]
+	how := map[string]func(string, []SlowRow) error{"parquet": slowParquet, "root": slowROOT, "jsonl": slowLines,
+		"h5": slowHDF5, "npz": slowNPZ}[k.Name]
 	return how(path, rows)
 }
 
