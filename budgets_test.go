@@ -114,7 +114,7 @@ var budgets = map[string]int{
 	"readoutunit":              2900,
 	"source":                   4580,
 	"source/ejfat":             560,
-	"source/frames":            1965,
+	"source/frames":            2150,
 	"source/live":              1790,
 	"source/shmring":           400,
 	"shmem":                    3300,

@@ -90,16 +90,6 @@ func cannotRun(how error) bool {
 	return errors.As(how, &status) && (status.ExitCode() == exitNotFound || status.ExitCode() == exitMayNotRun)
 }
 
-// pipes are the pipes to the standard output and input of a program.
-type pipes struct{ r, w *os.File }
-
-func (p *pipes) Read(b []byte) (int, error)         { return p.r.Read(b) }
-func (p *pipes) Write(b []byte) (int, error)        { return p.w.Write(b) }
-func (p *pipes) SetReadDeadline(t time.Time) error  { return p.r.SetReadDeadline(t) }
-func (p *pipes) SetWriteDeadline(t time.Time) error { return p.w.SetWriteDeadline(t) }
-func (p *pipes) CloseWrite() error                  { return p.w.Close() }
-func (p *pipes) Close() error                       { return errors.Join(p.r.Close(), p.w.Close()) }
-
 // superviseProgram runs the program, again and again, until the end of its run.
 func (f *feed) superviseProgram() {
 	for fruitless := 0; ; {
@@ -127,19 +117,25 @@ func (f *feed) superviseProgram() {
 	}
 }
 
-// hasEnded says whether the front-end has declared the end of its run.
+// hasEnded says whether the front-end has declared the end of its run, or said that it is done.
 func (f *feed) hasEnded() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.state.ended
+	return f.state.ended || f.life.IsOver()
 }
 
 // runOnce runs the program once, and returns how many fragments came and why the program ended.
 func (f *feed) runOnce() (uint64, error) {
-	p, cmd, ended, err := f.startProgram()
+	ctl, end, err := newControl(f)
 	if err != nil {
 		return 0, fmt.Errorf("%w: the program could not be started", err)
 	}
+	p, cmd, ended, err := f.startProgram(end)
+	if err != nil {
+		return 0, errors.Join(fmt.Errorf("%w: the program could not be started", err), ctl.conn.Close())
+	}
+	ctl.begin(p)
+	defer ctl.end()
 	got, err := f.serve(p, fmt.Sprintf("process %d", cmd.Process.Pid), nil)
 	if err == nil { // it closed its standard output, or the feed is closed
 		unless := f.ctx.Done()
@@ -179,20 +175,21 @@ func (f *feed) describeExit(err error) error {
 }
 
 // startProgram starts the program on a thread of its own: the kernel sends the death signal when the thread that
-// started the program ends. The channel gets the result of Wait.
-func (f *feed) startProgram() (*pipes, *exec.Cmd, <-chan error, error) {
+// started the program ends. The program gets its end of the control socket. The channel gets the result of Wait.
+func (f *feed) startProgram(control *os.File) (*pipes, *exec.Cmd, <-chan error, error) {
 	r, stdout, err := os.Pipe()
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, nil, errors.Join(err, control.Close())
 	}
 	stdin, w, err := os.Pipe()
 	if err != nil {
-		return nil, nil, nil, errors.Join(err, r.Close(), stdout.Close())
+		return nil, nil, nil, errors.Join(err, r.Close(), stdout.Close(), control.Close())
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(f.ctx), "sh", "-c", f.set.Address)
 	stderr := &lineSplitter{onLine: f.logLine}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
 	cmd.Env = append(os.Environ(), f.environment()...)
+	cmd.ExtraFiles = []*os.File{control}
 	cmd.WaitDelay = killTimeout // how long to wait for children that keep standard error open
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	started, ended := make(chan error, 1), make(chan error, 1)
@@ -207,11 +204,11 @@ func (f *feed) startProgram() (*pipes, *exec.Cmd, <-chan error, error) {
 			ended <- how
 		}
 	})
-	err = errors.Join(<-started, stdin.Close(), stdout.Close())
+	err = errors.Join(<-started, stdin.Close(), stdout.Close(), control.Close())
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, r.Close(), w.Close())
 	}
-	return &pipes{r, w}, cmd, ended, nil
+	return &pipes{r: r, w: w, over: make(chan struct{})}, cmd, ended, nil
 }
 
 // environment is what a program finds in its environment, beside Ringlet's own: a program that follows no run learns of
@@ -222,6 +219,7 @@ func (f *feed) environment() []string {
 		fmt.Sprintf("RINGLET_SOURCE=%d", f.set.SourceID),
 		"RINGLET_SOURCE_NAME=" + f.set.SourceName,
 		"RINGLET_CONFIG=" + f.set.Config,
+		fmt.Sprintf("%s=%d", controlVariable, controlFD),
 	}
 }
 

@@ -35,6 +35,7 @@ type feed struct {
 	mu               sync.Mutex // guards the rest
 	state            runState
 	session          *session // the attached one; nil: none is attached
+	control          *control // of the program that runs; nil: none does
 	err              error    // why this source cannot go on
 	lastFrontend     string   // name and place of the front-end that was attached last
 	sourceName       string   // how a front-end calls the source; "": none has said that

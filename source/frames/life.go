@@ -39,6 +39,9 @@ func (f *feed) stepLifeLocked(in live.LifeInput) {
 	before := f.life.Status(false)
 	commands := f.life.Step(in)
 	now := f.life.Status(false)
+	if f.control.notify(commands) {
+		commands = nil
+	}
 	for _, c := range commands {
 		f.session.newCommands = append(f.session.newCommands, answer{
 			Code: codeCommand,

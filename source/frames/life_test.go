@@ -68,8 +68,8 @@ func TestLifeOnTheWire(t *testing.T) {
 	expect(answer{Code: codeCommand, A: 3, B: 42, C: uint32(live.Prepare), D: uint32(live.Pause)})
 }
 
-// TestDoneBehindFragments: a source whose front-end is done has arrived when its last fragments are taken; the front-end
-// may be gone by then.
+// TestDoneBehindFragments: a source whose front-end is done has arrived when its last fragments are taken, and the
+// front-end may be gone by then.
 func TestDoneBehindFragments(t *testing.T) {
 	opened, err := OpenTCP(t.Context(), settings("127.0.0.1:0"))
 	must.OK(t, err)
@@ -137,4 +137,88 @@ func TestExecEnvironment(t *testing.T) {
 			t.Errorf("%s has %q, and not %q", name, got, want)
 		}
 	}
+}
+
+// TestControlOfAProgram: a program in the shell follows a run by its control descriptor. What it says counts when all
+// that it wrote before is read.
+func TestControlOfAProgram(t *testing.T) {
+	dir := t.TempDir()
+	stream(t, dir, "hello", appendHello(nil, plain))
+	stream(t, dir, "begun", events(0, 100))
+	stream(t, dir, "last", events(100, 5000))
+	set := settings(fmt.Sprintf(`cd '%s'; cat hello; echo follow >&$RINGLET_CONTROL_FD
+while read -r command ticket run <&3; do
+	echo "$command $run" >>told
+	case $command in
+	prepare) echo "failed $ticket no gas" >&3; until test -e gas; do sleep 0.01; done; echo "ready $ticket" >&3 ;;
+	begin) cat begun; echo "ready $ticket" >&3 ;;
+	end) cat last; echo "done $ticket" >&3 ;;
+	*) echo "ready $ticket" >&3 ;;
+	esac
+done`, dir))
+	opened, err := OpenExec(t.Context(), set)
+	must.OK(t, err)
+	f := opened.(*feed)
+	arrived := func() bool { return f.Life().Arrived }
+	patiently.Until(t, "it has failed", func() bool { return f.Life().Failed == "no gas" })
+	must.OK(t, os.WriteFile(filepath.Join(dir, "gas"), nil, 0o600))
+	for _, c := range []live.Command{live.Prepare, live.Begin, live.Pause, live.Resume} {
+		f.Want(c)
+		patiently.Until(t, c.String(), arrived)
+	}
+	collect(t, f, 0, 100)
+	f.Want(live.End)
+	patiently.Until(t, "it is done", func() bool { return f.Life().Untaken || f.Life().Arrived })
+	if s := f.Life(); !s.Follows || !s.Untaken || s.Arrived {
+		t.Errorf("its last fragments wait: %+v", s)
+	}
+	collect(t, f, 100, 5000)
+	patiently.Until(t, "all is taken", arrived)
+	must.OK(t, f.Close())
+	lines, err := os.ReadFile(filepath.Join(dir, "told"))
+	must.OK(t, err)
+	if want := "prepare 42\nbegin 42\npause 42\nresume 42\nend 42\n"; string(lines) != want {
+		t.Errorf("it is told %q", lines)
+	}
+}
+
+// TestBadControl: a program that says nonsense by its control descriptor follows the run no more, and its data count.
+func TestBadControl(t *testing.T) {
+	for name, line := range map[string]string{
+		"nonsense": "follow\nget out", "a long line": "follow\nfailed 1 " + strings.Repeat("x", maxControlLine),
+		"no ticket": "follow\nready", "too many": "follow" + strings.Repeat("\nready 1", maxControlReplies+2),
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			stream(t, dir, "lines", []byte(line+"\n"))
+			stream(t, dir, "all", appendHello(nil, plain), events(0, 100), endFrame(100))
+			opened, err := OpenExec(t.Context(), settings(fmt.Sprintf(`cat '%[1]s/lines' >&3; cat '%[1]s/all'`, dir)))
+			must.OK(t, err)
+			f := opened.(*feed)
+			patiently.Until(t, "it is refused", func() bool { return f.Stats().RefusedMessages == 1 })
+			collect(t, f, 0, 100)
+			ended(t, f)
+			if f.Life().Follows {
+				t.Error("it follows on")
+			}
+			must.OK(t, f.Close())
+		})
+	}
+}
+
+// FuzzControlLine: what is taken of a program's line is in it.
+func FuzzControlLine(f *testing.F) {
+	for _, line := range []string{"follow", "ready 1", "done 18446744073709551615", "failed 7 no gas", "ready -1", ""} {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		c, err := parseControlLine(line)
+		if err == nil && c.follows != (line == "follow") {
+			t.Errorf("%q is %+v", line, c)
+		}
+		if err == nil && !c.follows && (c.reply == 0 || len(c.why) > maxSentence ||
+			!strings.Contains(line, strings.TrimLeft(fmt.Sprint(c.ticket), "0"))) {
+			t.Errorf("%q is %+v", line, c)
+		}
+	})
 }

@@ -206,7 +206,8 @@ func (s *session) attach(h hello) (refusal *answer, before *session) {
 		s.newCommands = append(s.newCommands, f.describeSource()...)
 		wake(s.ackDue)
 	}
-	f.stepLifeLocked(live.LifeInput{Event: live.FrontendAttached, Follows: s.follows})
+	follows := s.follows || f.control.isFollowed()
+	f.stepLifeLocked(live.LifeInput{Event: live.FrontendAttached, Follows: follows})
 	if s.version > version1 {
 		s.newGivenUp = slices.Clone(f.state.givenUp)
 	}

@@ -215,6 +215,9 @@ func (l *Life) Status(stored bool) LifeStatus {
 	return s
 }
 
+// IsOver says that the source has no more data in this run.
+func (l *Life) IsOver() bool { return l.over }
+
 // Follower is a Feed whose front-end may follow the run.
 type Follower interface {
 	// Want says where the run wants the source: Prepare, Begin, Pause or End. Any goroutine may call it; it does not wait.
