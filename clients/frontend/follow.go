@@ -59,12 +59,12 @@ type Command struct {
 
 // following is what a stream knows of the run that its front-end follows. The mutex of the stream guards it.
 type following struct {
-	connection uint64 // counts them: a reply belongs to the connection of its command
-	source     answer // with id and name
-	config     []byte
-	commands   []Command
-	endReported    bool // this connection has told the end of the run
-	replies    []reply
+	connection  uint64 // counts them: a reply belongs to the connection of its command
+	source      answer // with id and name
+	config      []byte
+	commands    []Command
+	endReported bool // this connection has told the end of the run
+	replies     []reply
 }
 
 // reply is an answer of the front-end that is not sent yet.
