@@ -87,25 +87,26 @@ func samplesMessage(builder string, events []selection.Event, counts tap.Counts)
 		Unreadable: counts.Unreadable,
 		Builders:   1,
 	}
+	if len(events) == 0 {
+		return m
+	}
+	n := 0
 	for i := range events {
-		e := &events[i]
-		sample := &tapv1.Sample{
-			Event:   e.Number,
-			Run:     e.Run,
-			Mep:     e.MEP,
-			Attempt: e.Attempt,
-			Builder: builder,
+		n += len(events[i].Fragments)
+	}
+	samples, fragments, pointers := make([]tapv1.Sample, len(events)), make([]tapv1.Fragment, n), make([]*tapv1.Fragment, n)
+	m.Events = make([]*tapv1.Sample, len(events))
+	for i := range events {
+		e, s, n := &events[i], &samples[i], len(events[i].Fragments)
+		s.Event, s.Run, s.Mep, s.Attempt, s.Builder = e.Number, e.Run, e.MEP, e.Attempt, builder
+		for k := range e.Fragments {
+			from, f := &e.Fragments[k], &fragments[k]
+			f.Source, f.Type, f.Version = uint32(from.Source), uint32(from.Type), uint32(from.Version)
+			f.Size, f.Data = uint32(from.Size), from.Data
+			pointers[k] = f
 		}
-		for _, f := range e.Fragments {
-			sample.Fragments = append(sample.Fragments, &tapv1.Fragment{
-				Source:  uint32(f.Source),
-				Type:    uint32(f.Type),
-				Version: uint32(f.Version),
-				Size:    uint32(f.Size),
-				Data:    f.Data,
-			})
-		}
-		m.Events = append(m.Events, sample)
+		s.Fragments, m.Events[i] = pointers[:n:n], s
+		fragments, pointers = fragments[n:], pointers[n:]
 	}
 	return m
 }

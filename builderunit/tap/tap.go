@@ -3,7 +3,6 @@ package tap
 import (
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,14 +43,13 @@ type Tap struct {
 
 	offerMu sync.Mutex // guards the fields below, the pickers of viewers, and changes of viewers
 	packet  selection.Packet
-	copies  []copiedEvent // of the events of this MEP, for all viewers
+	copies  map[copyKey]selection.Event // of events of this MEP, for all viewers
 }
 
-// copiedEvent is the copy of one event of the offered MEP.
-type copiedEvent struct {
+// copyKey names the copy of an event of the offered MEP: its index, and whether the copy has data.
+type copyKey struct {
 	index   int
 	hasData bool
-	event   selection.Event
 }
 
 // counters are the counters of a Tap, or of one Viewer.
@@ -66,7 +64,7 @@ type Stats struct {
 }
 
 // New returns a Tap without viewers.
-func New() *Tap { return &Tap{began: time.Now()} }
+func New() *Tap { return &Tap{began: time.Now(), copies: map[copyKey]selection.Event{}} }
 
 // HasViewers says whether there are viewers. It costs one atomic load.
 func (t *Tap) HasViewers() bool { return t != nil && t.viewers.Load() != nil }
@@ -111,7 +109,6 @@ func (t *Tap) Offer(now time.Time, meta selection.Meta, mep []byte) {
 	}
 	t.nextDue.Store(int64(due))
 	clear(t.copies) // from now on only the viewers have them
-	t.copies = t.copies[:0]
 }
 
 // enqueue puts event i into a viewer's queue, or drops it.
@@ -149,12 +146,16 @@ func (t *Tap) countDropped(v *Viewer) {
 // copyEvent returns a copy of event i of the MEP; with data, the copy has the bytes of the fragments. All viewers share
 // one copy and must not change it: the first call makes the copy, later calls find it.
 func (t *Tap) copyEvent(i int, data bool) selection.Event {
-	k := slices.IndexFunc(t.copies, func(c copiedEvent) bool { return c.index == i && (c.hasData || !data) })
-	if k < 0 {
-		k = len(t.copies)
-		t.copies = append(t.copies, copiedEvent{i, data, t.packet.Event(i, data)})
+	if e, is := t.copies[copyKey{i, true}]; is {
+		return e
 	}
-	return t.copies[k].event
+	e, is := t.copies[copyKey{i, false}]
+	if is && !data {
+		return e
+	}
+	e = t.packet.Event(i, data)
+	t.copies[copyKey{i, data}] = e
+	return e
 }
 
 // eventBytes returns how many bytes an event takes in a queue.
