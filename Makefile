@@ -216,6 +216,11 @@ check-testbeam: build convert ## the same, its front-ends killed at random: EVEN
 	examples/testbeam/kills.sh
 	EVENTS= examples/testbeam/ends.sh
 
+# Ten million fragments, a hundred thousand of them large: 100 GB through memory, and nothing on the disk. Half an hour.
+.PHONY: check-sizes
+check-sizes: build ## fragments of many sizes over every kind of input: EVENTS (2000000), EVERY (100) how often one is large; each once
+	examples/testbeam/sizes.sh
+
 .PHONY: figures
 figures: build ## play the figures of the founding documents, and write sim/documents/results
 	bin/ringlet sim figures --json --page sim/documents/results/figures.html > sim/documents/results/figures.json.part
