@@ -47,7 +47,10 @@ read_all
 echo "== UDP: $events events of one source"
 sources=1 lossy=0
 reading "udp:$udp/0?max=4MiB"
-until grep -q "waits\|nothing" run.log; do sleep 0.1; done # it says so after two seconds
+until grep -q "waits for the first fragment" run.log; do # it says so after two seconds
+	kill -0 $run
+	sleep 0.1
+done
 ./sizes send "udp:$udp" 0 "$events" "$every"
 sleep 2
 kill -INT $run
