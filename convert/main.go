@@ -143,6 +143,7 @@ func (c *cli) options(p *progress) conversion.Options {
 		Skip:      c.OnBadRecord == "skip",
 		Force:     c.Force,
 		Run:       c.RunNumber,
+		Program:   version,
 		MaxUnit:   c.MaxRecord << 20,
 		PartBytes: c.PartSize << 20,
 		Progress:  p.show,

@@ -13,14 +13,14 @@
 // # HDF5
 //
 // The subset that is written (HDF5 File Format Specification, version 3.0, sections in brackets): a superblock of
-// version 2 (II.C); object headers of version 2 (IV.A.1.b) with compact links; each table is a group, each array a
+// version 2 (II.A); object headers of version 2 (IV.A.1.b) with compact links; each table is a group, each array a
 // chunked dataset without filters, of a size that can grow (IV.A.2.i, version 3), its chunks indexed by a B-tree of
-// version 1 (III.A.1). Attributes of the root group are texts of variable length in one global heap (III.E). HDF5 1.8
-// and newer read it.
+// version 1 (III.A.1). The description is the attribute "about" of the root group, a text of variable length in a
+// global heap (III.E). HDF5 1.8 and newer read it.
 //
 // # npz
 //
 // A zip archive of NumPy arrays (.npy, version 1.0), not compressed, with 64-bit sizes where they are needed. Names of
 // tables do not appear. The bulk array is written where it stays; the others wait in a file without a name until Close.
-// The description is an array of one text, JSON.
+// The description is the array "about" of one text.
 package arrays

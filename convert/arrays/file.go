@@ -61,11 +61,8 @@ type File struct {
 	main   space
 	spool  space // of npz: a file without a name, for the arrays that are not written where they stay
 	arrays []*Array
-	about  []property
+	about  string
 }
-
-// property is a part of the description of a file.
-type property struct{ name, value string }
 
 // Create creates a file.
 func Create(path string, format Format) (*File, error) {
@@ -90,8 +87,8 @@ func Create(path string, format Format) (*File, error) {
 	return f, nil
 }
 
-// Describe adds a property of the whole file.
-func (f *File) Describe(name, value string) { f.about = append(f.about, property{name, value}) }
+// Describe sets the description of the whole file, a text.
+func (f *File) Describe(about string) { f.about = about }
 
 // Add adds an array.
 func (f *File) Add(table, name string, of Type) *Array {

@@ -49,7 +49,7 @@ func (f *File) completeHDF5() error {
 		root = append(root, link{table, at})
 	}
 	header := group(root)
-	if err := f.attributes(header); err != nil {
+	if err := f.describeHDF5(header); err != nil {
 		return err
 	}
 	at, err := f.put(header.end())
@@ -207,43 +207,31 @@ func (f *File) putNode(a *Array, level byte, first, step uint64, children []int6
 	return int64(at), err
 }
 
-// attributes adds the description of the file to the header of the root group.
-func (f *File) attributes(h *objectHeader) error {
-	if len(f.about) == 0 {
+// describeHDF5 adds the description of the file, if there is one, as an attribute to the header of the root group: a
+// text of variable length, which stands in a heap (III.E).
+func (f *File) describeHDF5(h *objectHeader) error {
+	if f.about == "" {
 		return nil
 	}
-	const least = 4096
-	heap := le.AppendUint64(append([]byte("GCOL"), 1, 0, 0, 0), 0)
-	for i, p := range f.about {
-		heap = le.AppendUint64(heap, uint64(i+1)) // index; no references
-		heap = le.AppendUint64(heap, uint64(len(p.value)))
-		heap = append(heap, p.value...)
-		heap = append(heap, make([]byte, -len(p.value)&7)...)
+	const least, headBytes = 4096, 16 // of a heap; of a heap and of an object in it
+	size := headBytes + headBytes + (len(f.about)+7)&^7
+	free := max(0, least-size)
+	heap := le.AppendUint64(append([]byte("GCOL"), 1, 0, 0, 0), uint64(size+free))
+	heap = le.AppendUint64(heap, 1) // the number of the object; nobody counts references
+	heap = append(le.AppendUint64(heap, uint64(len(f.about))), f.about...)
+	heap = append(heap, make([]byte, size+free-len(heap))...)
+	if free >= headBytes { // free space is an object with number 0; its size includes its head
+		le.PutUint64(heap[size+8:], uint64(free))
 	}
-	if free := least - len(heap); free > 0 {
-		rest := make([]byte, free) // object 0 is the free space, with its own head
-		if free >= 16 {
-			le.PutUint64(rest[8:], uint64(free))
-		}
-		heap = append(heap, rest...)
-	}
-	le.PutUint64(heap[8:], uint64(len(heap)))
 	at, err := f.put(heap)
 	if err != nil {
 		return err
 	}
 	datatype := []byte{0x19, 1, 1, 0, 16, 0, 0, 0, 0x10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 8, 0} // text of variable length, UTF-8
 	dataspace := []byte{2, 0, 0, 0}                                                       // one value
-	for i, p := range f.about {
-		b := []byte{3, 0}
-		for _, n := range []int{len(p.name) + 1, len(datatype), len(dataspace)} {
-			b = le.AppendUint16(b, uint16(n))
-		}
-		b = append(append(append(b, 0), p.name...), 0)
-		b = append(append(b, datatype...), dataspace...)
-		b = le.AppendUint32(b, uint32(len(p.value)))
-		b = le.AppendUint32(le.AppendUint64(b, at), uint32(i+1))
-		h.add(messageAttribute, b)
-	}
+	b := []byte{3, 0, byte(len(aboutName) + 1), 0, byte(len(datatype)), 0, byte(len(dataspace)), 0, 0}
+	b = append(append(append(b, aboutName...), 0), datatype...)
+	b = le.AppendUint32(append(b, dataspace...), uint32(len(f.about)))
+	h.add(messageAttribute, le.AppendUint32(le.AppendUint64(b, at), 1))
 	return nil
 }

@@ -2,7 +2,6 @@ package arrays
 
 import (
 	"archive/zip"
-	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -12,6 +11,7 @@ import (
 
 const (
 	bulkName       = "data.npy"
+	aboutName      = "about"
 	zipHeaderBytes = 30  // of a member, before its name
 	npyHeaderBytes = 128 // of an array: a multiple of 64, as NumPy has it
 	dataDescriptor = 8   // flag of a member: sizes and checksum stand behind its bytes
@@ -61,18 +61,10 @@ func (f *File) completeNPZ() error {
 
 // describeNPZ adds the description, if there is one.
 func (f *File) describeNPZ() error {
-	if len(f.about) == 0 {
+	if f.about == "" {
 		return nil
 	}
-	about := map[string]string{}
-	for _, p := range f.about {
-		about[p.name] = p.value
-	}
-	text, err := json.Marshal(about)
-	if err != nil {
-		return err
-	}
-	if err := f.AddTexts("", "about", []string{string(text)}); err != nil {
+	if err := f.AddTexts("", aboutName, []string{f.about}); err != nil {
 		return err
 	}
 	return f.arrays[len(f.arrays)-1].finish()

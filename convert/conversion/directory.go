@@ -30,10 +30,11 @@ const (
 
 // state is the journal.
 type state struct {
-	Version  int            `json:"version"`
-	Settings settings       `json:"settings"`
-	Next     input.Position `json:"next"` // where reading continues
-	Part     int            `json:"part"` // number of the next part
+	Version  int             `json:"version"`
+	Settings settings        `json:"settings"`
+	About    json.RawMessage `json:"about,omitempty"`
+	Next     input.Position  `json:"next"` // where reading continues
+	Part     int             `json:"part"` // number of the next part
 	Result
 	BadFirst []string `json:"bad_first,omitempty"`
 	Files    []made   `json:"files"` // complete files

@@ -19,6 +19,7 @@ type job struct {
 	o    Options
 	kind *output.Kind
 
+	about    string // describes the data, in each file
 	state    state
 	dir      string            // OUT.partial
 	only     *table            // of a conversion to one file: all rows go there
@@ -138,7 +139,7 @@ func (j *job) table(t event.BankType) (*table, error) {
 			}
 		}
 		var err error
-		if open.out, err = j.kind.Open(open.path, name); err != nil {
+		if open.out, err = j.kind.Open(open.path, name, j.about); err != nil {
 			return nil, err
 		}
 		j.tables[folder] = open

@@ -2,6 +2,7 @@ package conversion
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,7 +26,9 @@ type Options struct {
 	Skip   bool   // leave bad units out; otherwise the first one ends the conversion
 	Force  bool   // replace the output, and begin anew
 	Run    uint32 // run number for data without one
-	Once   bool   // leave out fragments that an earlier input has; takes several runs
+	// Program is the version of the converter, for the description of the data.
+	Program string
+	Once    bool // leave out fragments that an earlier input has; takes several runs
 
 	MaxUnit   int   // largest record or packet, bytes
 	PartBytes int64 // bytes of input in a part of a directory
@@ -84,6 +87,11 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		return Result{}, err
 	}
 	j := &job{o: o, kind: kind, tables: map[string]*table{}}
+	about, err := json.Marshal(description{Converter: o.Program, Inputs: o.Inputs, Runs: in.Runs})
+	if err != nil {
+		return Result{}, err
+	}
+	j.about, j.state.About = string(about), about
 	j.state.Total = in.Bytes
 	j.state.Settings = settings{
 		Inputs: in.Print,
@@ -96,6 +104,13 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		return j.file(ctx, in)
 	}
 	return j.directory(ctx, in)
+}
+
+// description is the text about the data that each file has, in JSON.
+type description struct {
+	Converter string      `json:"converter"` // version
+	Inputs    []string    `json:"inputs"`
+	Runs      []input.Run `json:"runs,omitempty"`
 }
 
 // A NameError is an output whose name does not say what to make.
@@ -185,7 +200,7 @@ func (j *job) file(ctx context.Context, in *input.Inputs) (Result, error) {
 	}
 	t := &table{path: temp}
 	j.only = t
-	if t.out, err = j.kind.Open(temp, "fragments"); err == nil {
+	if t.out, err = j.kind.Open(temp, "fragments", j.about); err == nil {
 		err = in.Each(ctx, input.Position{}, j)
 	}
 	switch {

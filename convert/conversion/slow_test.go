@@ -65,8 +65,8 @@ func TestSlowDataAreATable(t *testing.T) {
 	}
 }
 
-// TestSlowDataThatAreThere: a table of slow data that an earlier conversion has left is refused before anything is read,
-// and replaced by force.
+// TestSlowDataThatAreThere: a table of slow data that an earlier conversion has left is refused before anything is
+// read, and replaced by force.
 func TestSlowDataThatAreThere(t *testing.T) {
 	dir, rows := recorded(t, recording.FormatMEP, 5)
 	v, err := slowdata.New("temp", "22", time.Now())

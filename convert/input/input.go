@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"time"
 
 	"ringlet/event"
 	"ringlet/internal/safeopen"
@@ -29,6 +30,8 @@ type Inputs struct {
 	Bytes int64 // of all
 	// Print is a fingerprint: it differs for other inputs, and for the same ones when they have changed.
 	Print []string
+	// Runs are the runs of those inputs that are recordings.
+	Runs []Run
 
 	opts Options
 	list []inputEntry
@@ -43,6 +46,33 @@ type inputEntry struct {
 	// Of a recording: its fingerprint. Only the first input has its contents in memory.
 	print    string
 	contents *recording.Contents
+}
+
+// A Run is what a recording says of its run (docs/outputs.md).
+type Run struct {
+	Run               uint32     `json:"run"`
+	Key               string     `json:"key"`
+	Program           string     `json:"program"` // version
+	ConfigurationHash string     `json:"configuration_hash,omitempty"`
+	Created           time.Time  `json:"created"`
+	Concluded         *time.Time `json:"concluded,omitempty"` // with the next two: absent where the run did not conclude
+	Verdict           string     `json:"verdict,omitempty"`
+	EndCause          string     `json:"end_cause,omitempty"`
+}
+
+// runOf is what a manifest says.
+func runOf(m *recording.Manifest) Run {
+	r := Run{
+		Run:               m.Run,
+		Key:               m.Key.String(),
+		Program:           m.Program,
+		ConfigurationHash: m.ConfigurationHash,
+		Created:           m.Created,
+	}
+	if v := m.Verdict; v != nil {
+		r.Concluded, r.Verdict, r.EndCause = &v.ConcludedAt, v.Verdict, v.EndCause
+	}
+	return r
 }
 
 // A LiveError is a recording that a process is still writing.
@@ -94,6 +124,7 @@ func (in *Inputs) openRuns(ctx context.Context, path string) error {
 		if err != nil {
 			return err
 		}
+		in.Runs = append(in.Runs, runOf(c.Manifest))
 		if len(in.list) > 0 {
 			c = nil
 		}

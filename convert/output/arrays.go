@@ -38,14 +38,20 @@ var columnTypes = [...]struct {
 	{"stamp", arrays.Uint64},
 }
 
-func openHDF5(path, table string) (File, error) { return openArrays(path, table, arrays.HDF5) }
-func openNPZ(path, table string) (File, error)  { return openArrays(path, table, arrays.NPZ) }
+func openHDF5(path, table, about string) (File, error) {
+	return openArrays(path, table, about, arrays.HDF5)
+}
 
-func openArrays(path, table string, format arrays.Format) (File, error) {
+func openNPZ(path, table, about string) (File, error) {
+	return openArrays(path, table, about, arrays.NPZ)
+}
+
+func openArrays(path, table, about string, format arrays.Format) (File, error) {
 	f, err := arrays.Create(path, format)
 	if err != nil {
 		return nil, written(path, err)
 	}
+	f.Describe(about)
 	a := &arrayFile{path: path, f: f}
 	for i, c := range columnTypes {
 		a.columns[i] = f.Add(table, c.name, c.of)

@@ -22,8 +22,9 @@ type File interface {
 type Kind struct {
 	Name string // also the extension, without its dot
 	Help string
-	// Open creates a file. table is the name of the table, if the format has names.
-	Open func(path, table string) (File, error)
+	// Open creates a file. table is the name of the table, if the format has names; about is a text that describes the
+	// data, which the file gets if the format has a place for it.
+	Open func(path, table, about string) (File, error)
 }
 
 // Kinds are all kinds.

@@ -17,7 +17,7 @@ type lines struct {
 	buf []byte
 }
 
-func openLines(path, _ string) (File, error) {
+func openLines(path, _, _ string) (File, error) {
 	f, err := os.Create(path)
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ func TestRowsAreNotAllocated(t *testing.T) {
 		if k.Name == "root" {
 			continue // groot allocates for each branch
 		}
-		f, err := k.Open(filepath.Join(t.TempDir(), "x"), "t")
+		f, err := k.Open(filepath.Join(t.TempDir(), "x"), "t", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func TestFullDisk(t *testing.T) {
 		if err := os.Symlink("/dev/full", link); err != nil {
 			t.Fatal(err)
 		}
-		f, err := k.Open(link, "t")
+		f, err := k.Open(link, "t", "")
 		for n := 0; err == nil && n < 100_000; n++ {
 			err = f.Write(&input.Row{Data: make([]byte, 1000)})
 		}

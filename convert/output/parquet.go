@@ -53,7 +53,7 @@ type columns struct {
 	rows, bytes int // in the builders
 }
 
-func openParquet(path, _ string) (File, error) {
+func openParquet(path, _, about string) (File, error) {
 	f, err := os.Create(path)
 	if err != nil {
 		return nil, err
@@ -63,6 +63,9 @@ func openParquet(path, _ string) (File, error) {
 		parquet.WithMaxRowGroupLength(groupRows), parquet.WithDictionaryFor("data", false),
 		parquet.WithStatsFor("data", false), parquet.WithRootRepetition(parquet.Repetitions.Required))
 	w, err := begun(f, props)
+	if err == nil {
+		err = w.AppendKeyValueMetadata("about", about)
+	}
 	if err != nil {
 		return nil, errors.Join(written(path, err), f.Close())
 	}

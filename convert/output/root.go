@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"go-hep.org/x/hep/groot"
+	"go-hep.org/x/hep/groot/rbase"
 	"go-hep.org/x/hep/groot/riofs"
 	"go-hep.org/x/hep/groot/rtree"
 
@@ -20,9 +21,10 @@ const basketBytes = 32 << 10
 // its length. Of the forms that groot offers, only this one can write both empty arrays and arrays larger than a
 // basket.
 type tree struct {
-	path string
-	f    *riofs.File
-	w    rtree.Writer
+	path  string
+	f     *riofs.File
+	w     rtree.Writer
+	about string
 
 	run, orbit, bunch uint32
 	event             uint64
@@ -34,12 +36,12 @@ type tree struct {
 	data              []uint8
 }
 
-func openROOT(path, table string) (File, error) {
+func openROOT(path, table, about string) (File, error) {
 	f, err := groot.Create(path)
 	if err != nil {
 		return nil, written(path, err)
 	}
-	t := &tree{path: path, f: f}
+	t := &tree{path: path, f: f, about: about}
 	t.w, err = rtree.NewWriter(f, table, []rtree.WriteVar{
 		{Name: "run", Value: &t.run},
 		{Name: "event", Value: &t.event},
@@ -101,6 +103,9 @@ func (t *tree) Close() error {
 			return err
 		}
 		if err := t.w.Close(); err != nil {
+			return err
+		}
+		if err := t.f.Put("about", rbase.NewObjString(t.about)); err != nil {
 			return err
 		}
 		return t.f.Close()

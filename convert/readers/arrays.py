@@ -28,8 +28,10 @@ for path in sys.argv[1:]:
     with open(path + ".read", "w") as out:
         if path.endswith(".npz"):
             with np.load(path, allow_pickle=False) as table:
+                assert json.loads(table["about"][0])["inputs"]
                 out.writelines(rows(table))
         else:
             with h5py.File(path, "r") as file:
+                assert json.loads(file.attrs["about"])["inputs"]
                 for table in file.values():
                     out.writelines(rows(table))

@@ -44,7 +44,7 @@ func (a Array) Texts(wide bool) (texts []string) {
 	return texts
 }
 
-// Read reads a file. Names of arrays have no name of a table before them.
+// Read reads a file. Names of arrays have no name of a table before them; about is the description.
 func Read(path string) (map[string]Array, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -102,7 +102,18 @@ func hdf5(b []byte) (all map[string]Array, err error) {
 		return nil, errors.New("the superblock is not right")
 	}
 	all = map[string]Array{}
-	for _, table := range links(b, le.Uint64(b[36:])) {
+	root := le.Uint64(b[36:])
+	for _, m := range messages(b, root) {
+		if m.kind == 12 { // an attribute: it ends with the length of its text, a heap and a number in it
+			end := m.body[len(m.body)-16:]
+			object := b[le.Uint64(end[4:]):][16:]
+			if le.Uint64(object) != uint64(le.Uint32(end[12:])) || le.Uint64(object[8:]) != uint64(le.Uint32(end)) {
+				return nil, errors.New("an attribute leads elsewhere")
+			}
+			all["about"] = Array{int(le.Uint32(end)), object[16:][:le.Uint32(end)]}
+		}
+	}
+	for _, table := range links(b, root) {
 		for name, at := range links(b, table) {
 			if all[name], err = dataset(b, at); err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
