@@ -59,6 +59,8 @@ type InputKind struct {
 	Counter bool
 	// Follows: the feed is a live.Follower, so its front-end may follow the run, by the options require, start, stop.
 	Follows bool
+	// TakesConfig: a front-end that follows the run may be given a file, by the option config.
+	TakesConfig bool
 	// HasWords: a fragment may have a trigger number and a time stamp.
 	HasWords bool
 }
@@ -83,6 +85,8 @@ var rows = []InputKind{
 		Check: shmring.Check,
 		Claim: claimRing,
 		Held:  shmring.Size,
+
+		Follows: true,
 	},
 	{
 		Kind:    registry.Kind{Name: "tcp", Help: "frames over TCP"},
@@ -94,7 +98,8 @@ var rows = []InputKind{
 		Counter: true,
 		Follows: true,
 
-		HasWords: true,
+		TakesConfig: true,
+		HasWords:    true,
 	},
 	{
 		Kind:    registry.Kind{Name: "unix", Help: "frames over a Unix-domain socket"},
@@ -105,7 +110,8 @@ var rows = []InputKind{
 		Counter: true,
 		Follows: true,
 
-		HasWords: true,
+		TakesConfig: true,
+		HasWords:    true,
 	},
 	{
 		Kind:     registry.Kind{Name: "exec", Help: "frames that a program prints"},
@@ -116,6 +122,8 @@ var rows = []InputKind{
 		Counter:  true,
 		Follows:  true,
 		HasWords: true,
+
+		TakesConfig: true,
 	},
 	{
 		Kind:      registry.Kind{Name: "udp", Help: "EJFAT's segments over UDP"},

@@ -27,17 +27,17 @@ func TestFollowOptions(t *testing.T) {
 		}
 	}
 	for input, why := range map[string]string{
-		"tcp:h:1?require=0s":          "is no time between 1s and 1h",
-		"tcp:h:1?require=2h":          "is no time between 1s and 1h",
-		"tcp:h:1?require&require=2m":  "require twice",
-		"tcp:h:1?start=first":         "start=first is unknown: there is start=last",
-		"tcp:h:1?stop=last":           "stop=last is unknown: there is stop=first",
-		"tcp:h:1?stop=first&stop=":    "stop twice",
-		"tcp:h:1?config=":             "must name one file",
-		"tcp:h:1?config=a&config=b":   "must name one file",
-		"shm:a?require":               "a front-end of shm: cannot follow the run",
-		"udp:0.0.0.0:1/3?config=a":    "a front-end of udp: cannot follow the run",
-		"shm:a?start=last&stop=first": "a front-end of shm: cannot follow the run",
+		"tcp:h:1?require=0s":         "is no time between 1s and 1h",
+		"tcp:h:1?require=2h":         "is no time between 1s and 1h",
+		"tcp:h:1?require&require=2m": "require twice",
+		"tcp:h:1?start=first":        "start=first is unknown: there is start=last",
+		"tcp:h:1?stop=last":          "stop=last is unknown: there is stop=first",
+		"tcp:h:1?stop=first&stop=":   "stop twice",
+		"tcp:h:1?config=":            "must name one file",
+		"tcp:h:1?config=a&config=b":  "must name one file",
+		"shm:a?require&config=b":     "a front-end of shm: cannot be given a file",
+		"udp:0.0.0.0:1/3?config=a":   "a front-end of udp: cannot follow the run",
+		"udp:0.0.0.0:1/3?stop=first": "a front-end of udp: cannot follow the run",
 	} {
 		if _, err := ParseInputs(input); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v, want %q", input, err, why)

@@ -111,6 +111,9 @@ func (in *Input) splitOptions() error {
 		return fmt.Errorf("%s: a front-end of %s: cannot follow the run: leave require, start, stop and config out", in.Text,
 			in.Kind.Name)
 	}
+	if in.Options.Config != "" && !in.Kind.TakesConfig {
+		return fmt.Errorf("%s: a front-end of %s: cannot be given a file: leave config out", in.Text, in.Kind.Name)
+	}
 	in.Address = in.Address[:at]
 	if len(rest) > 0 {
 		in.Address += "?" + strings.Join(rest, "&")

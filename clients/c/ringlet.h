@@ -66,7 +66,8 @@ enum {
     RINGLET_SYSTEM = -13,   /* a call of the system failed: errno */
     RINGLET_NOT_TAKEN = -14, /* the readout unit has not taken the end of the run in time */
     RINGLET_BACK = -15,     /* event numbers must grow */
-    RINGLET_NAME = -16      /* the name of a front-end has 64 bytes at most */
+    RINGLET_NAME = -16,     /* the name of a front-end has 64 bytes at most */
+    RINGLET_TELLS_NOTHING = -17 /* the readout unit is of a release that tells nothing of the run in a ring */
 };
 
 #define RINGLET_MAX_FRAGMENT 65535 /* bytes, unless the input declares more: ring.largest */
@@ -85,8 +86,19 @@ typedef struct {
     unsigned char *mem, *place;
     uint64_t size, position, taken, next, at, safe, dropped, given_up, ranges;
     size_t reserved, mapped;
-    int fd, mark, any_order, revised;
+    uint64_t told; /* ticket of the last command */
+    int fd, mark, any_order, revised, follows;
 } ringlet_ring;
+
+/* What a front-end that follows the run is told. */
+enum { RINGLET_PREPARE = 1, RINGLET_BEGIN, RINGLET_PAUSE, RINGLET_RESUME, RINGLET_RUN_ENDS };
+typedef struct {
+    int kind;
+    uint64_t run;    /* its number */
+    unsigned source; /* id of the source */
+    char name[65];   /* how the run calls the source; empty: it has no name */
+    uint64_t ticket; /* for ringlet_ring_answer */
+} ringlet_ring_command;
 
 /* A range of events; fragments of this front-end for them are in no file of the run. */
 typedef struct {
@@ -116,6 +128,7 @@ static inline const char *ringlet_ring_error(int error) {
     case RINGLET_NOT_TAKEN:
         return "the readout unit has not taken the end of the run in time: what it has not read may be lost";
     case RINGLET_BACK: return "event numbers must grow in a ring; a front-end that counts anew needs a new run";
+    case RINGLET_TELLS_NOTHING: return "the readout unit is of a release that tells nothing of the run in a ring";
     case RINGLET_NAME: return "the name of a front-end has 64 bytes at most";
     default: return strerror(errno);
     }
@@ -265,6 +278,8 @@ enum {
     RINGLET__AGAIN = 0xE0, RINGLET__END = 0x108, RINGLET__RANGES = 0x200, RINGLET__GIVEN_UP = 0x208,
     RINGLET__WHO = 0x240, RINGLET__TABLE = 0x400, RINGLET__TABLE_SIZE = 64,
     RINGLET__WRITTEN = 0x80, RINGLET__DROPS = 0x88, RINGLET__MARKS = 0x90,
+    RINGLET__NAME = 0x280, RINGLET__COMMAND = 0x2C0, RINGLET__FOLLOWS = 0x310, RINGLET__REPLY = 0x318, RINGLET__WHY = 0x320,
+    RINGLET__WHY_SIZE = 192,
     RINGLET__TAKEN = 0xC0, RINGLET__SAFE = 0xC8, RINGLET__WAKE = 0xD0, RINGLET__CONSUMER = 0x100,
     RINGLET__RECORDS = 0x140, RINGLET__SPACE = 0x180, RINGLET__DATA = 0x1000
 };
@@ -355,15 +370,23 @@ static inline void ringlet__settle(ringlet_ring *r) {
     ringlet__note(r, again - 1); /* overwrites both marks: else the other one would be valid again */
 }
 
-/* Writes the name of this front-end, and then that it is attached. */
-static inline void ringlet__sign(ringlet_ring *r, const char *name) {
-    size_t n = strlen(name);
-    for (size_t i = 0; i < 64; i += 8) {
+/* Stores a text, padded with zeros. */
+static inline void ringlet__text(ringlet_ring *r, size_t at, size_t size, const char *text) {
+    size_t n = strlen(text);
+    for (size_t i = 0; i < size; i += 8) {
         uint64_t word = 0;
         if (i < n)
-            memcpy(&word, name + i, n - i < 8 ? n - i : 8);
-        ringlet__store(r, RINGLET__WHO + i, word);
+            memcpy(&word, text + i, n - i < 8 ? n - i : 8);
+        ringlet__store(r, at + i, word);
     }
+}
+
+/* Writes the name of this front-end, and then that it is attached. */
+static inline void ringlet__sign(ringlet_ring *r, const char *name) {
+    ringlet__text(r, RINGLET__WHO, 64, name);
+    RINGLET__STORE(ringlet__w64(r->mem, RINGLET__REPLY), 0);
+    if (r->follows)
+        RINGLET__STORE(ringlet__w64(r->mem, RINGLET__FOLLOWS), ringlet__load(r, RINGLET__ATTACHMENTS) + 1);
     RINGLET__STORE(ringlet__w32(r->mem, RINGLET__REVISION), 2);
     RINGLET__STORE(ringlet__w64(r->mem, RINGLET__BY), ringlet__load(r, RINGLET__ATTACHMENTS) + 1);
 }
@@ -381,6 +404,8 @@ static inline int ringlet__attach(ringlet_ring *r, const char *frontend) {
         return RINGLET_BROKEN;
     r->source = (uint16_t)source;
     r->revised = r->mem[RINGLET__FEATURES] & 1;
+    if (r->follows && (r->mem[RINGLET__FEATURES] & 2) == 0)
+        return RINGLET_TELLS_NOTHING;
     int error = ringlet__consumer(r);
     if (error == RINGLET_OK)
         switch (ringlet__lock(r->fd, 1, 0)) {
@@ -408,14 +433,12 @@ static inline int ringlet__attach(ringlet_ring *r, const char *frontend) {
     return RINGLET_OK;
 }
 
-/* Opens a ring: NAME in /dev/shm, or a path. Waits up to timeout_ms (-1: for ever) until a readout unit has made it and
- * no other front-end fills it. frontend: the name of this one, for logs and reports, at most 64 bytes. After an error
- * there is nothing to close. */
-static inline int ringlet_ring_open_as(ringlet_ring *r, const char *name, const char *frontend, int timeout_ms) {
+static inline int ringlet__open(ringlet_ring *r, const char *name, const char *frontend, int follows, int timeout_ms) {
     int64_t until = ringlet__now() + timeout_ms;
     for (int pause = 1;; pause = pause < 64 ? 2 * pause : 100) {
         memset(r, 0, sizeof *r);
         r->type = 51;
+        r->follows = follows;
         r->timeout_ms = -1;
         r->end_timeout_ms = 30000;
         if (strlen(frontend) > 64)
@@ -434,6 +457,18 @@ static inline int ringlet_ring_open_as(ringlet_ring *r, const char *name, const 
             return error;
         ringlet__pause(pause);
     }
+}
+
+/* Opens a ring: NAME in /dev/shm, or a path. Waits up to timeout_ms (-1: for ever) until a readout unit has made it and
+ * no other front-end fills it. frontend: the name of this one, for logs and reports, at most 64 bytes. After an error
+ * there is nothing to close. */
+static inline int ringlet_ring_open_as(ringlet_ring *r, const char *name, const char *frontend, int timeout_ms) {
+    return ringlet__open(r, name, frontend, 0, timeout_ms);
+}
+
+/* ringlet_ring_open_as of a front-end that follows the run: ringlet_ring_next_command says what the run wants. */
+static inline int ringlet_ring_follow_as(ringlet_ring *r, const char *name, const char *frontend, int timeout_ms) {
+    return ringlet__open(r, name, frontend, 1, timeout_ms);
 }
 
 /* ringlet_ring_open_as without a name. */
@@ -592,6 +627,47 @@ static inline int ringlet_ring_put(ringlet_ring *r, uint64_t event, const void *
     if ((error = ringlet_ring_commit(r, event, size)) != RINGLET_OK)
         ringlet_ring_cancel(r);
     return error;
+}
+
+/* ---- the life of the run ---- */
+
+static inline int ringlet__told(void *ring) {
+    ringlet_ring *r = (ringlet_ring *)ring;
+    if (RINGLET__LOAD(ringlet__w64(r->mem, RINGLET__COMMAND)) >> 8 > r->told)
+        return 1;
+    return ringlet__reading(r);
+}
+
+/* Waits up to timeout_ms (-1: for ever) for the next command of the run. 1: *to has it; 0: there is none; below 0: an error,
+ * RINGLET_CLOSED: the run is over. A front-end that looks seldom gets the last command alone. */
+static inline int ringlet_ring_next_command(ringlet_ring *r, ringlet_ring_command *to, int timeout_ms) {
+    memset(to, 0, sizeof *to);
+    if (r->mem == NULL)
+        return RINGLET_CLOSED;
+    int got = ringlet__told(r);
+    if (got == 0 && timeout_ms != 0)
+        got = ringlet__await(r->mem, RINGLET__SPACE, r->fd, 1, timeout_ms, 0, ringlet__told, ringlet__gone, r);
+    if (got != 1)
+        return got;
+    uint64_t word = RINGLET__LOAD(ringlet__w64(r->mem, RINGLET__COMMAND));
+    to->kind = (int)(word & 0xFF);
+    to->ticket = r->told = word >> 8;
+    to->run = r->run, to->source = r->source;
+    memcpy(to->name, r->mem + RINGLET__NAME, 64);
+    return 1;
+}
+
+/* Answers a command, behind all committed fragments: the front-end is where it leads (failed is NULL), or failed says why it
+ * cannot go there, of which 192 bytes count. */
+static inline int ringlet_ring_answer(ringlet_ring *r, const ringlet_ring_command *to, const char *failed) {
+    if (r->mem == NULL)
+        return RINGLET_CLOSED;
+    RINGLET__STORE(ringlet__w64(r->mem, RINGLET__REPLY), 0);
+    ringlet__text(r, RINGLET__WHY, RINGLET__WHY_SIZE, failed == NULL ? "" : failed);
+    uint64_t kind = failed != NULL ? 2 : to->kind == RINGLET_RUN_ENDS ? 3 : 1;
+    RINGLET__STORE(ringlet__w64(r->mem, RINGLET__REPLY), to->ticket << 8 | kind);
+    ringlet__bell(r->mem, RINGLET__RECORDS);
+    return RINGLET_OK;
 }
 
 static inline void ringlet__leave(ringlet_ring *r, uint32_t state) {

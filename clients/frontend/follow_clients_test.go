@@ -6,10 +6,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"ringlet/source/frames"
 	"ringlet/source/live"
+	"ringlet/source/shmring"
 	"ringlet/testkit/compiled"
 	"ringlet/testkit/interpreted"
 	"ringlet/testkit/must"
@@ -36,13 +39,53 @@ func TestOthersFollow(t *testing.T) {
 			})
 			must.OK(t, err)
 			t.Cleanup(func() { must.OK(t, f.Close()) })
-			playRun(t, f, exec.CommandContext(t.Context(), command[0], append(command[1:], "unix:"+path)...))
+			cmd := exec.CommandContext(t.Context(), command[0], append(command[1:], "unix:"+path)...)
+			playRun(t, f, cmd, "42 7 tof 8003 hv:")
 		})
 	}
 }
 
-// playRun takes a program through a run, and expects what it hears and sends.
-func playRun(t *testing.T, f live.Feed, cmd *exec.Cmd) {
+// TestOthersFollowInARing: as TestOthersFollow, with a ring in shared memory.
+func TestOthersFollowInARing(t *testing.T) {
+	for name, program := range map[string]func(*testing.T) []string{
+		"C":   func(t *testing.T) []string { return []string{compiled.C(t, "../c", "testdata/followring.c")} },
+		"C++": func(t *testing.T) []string { return []string{compiled.CXX(t, "../c", "testdata/followring.c")} },
+		"Python": func(t *testing.T) []string {
+			return append(interpreted.Python(t, "../python"), "testdata/followring.py")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			command := program(t)
+			path := filepath.Join(must.MemoryDir(t), "tof")
+			f, err := shmring.Open(t.Context(), live.FeedSettings{
+				Address:    path,
+				SourceID:   7,
+				Name:       "shm:tof",
+				SourceName: "tof",
+				Run:        42,
+			})
+			must.OK(t, err)
+			t.Cleanup(func() { must.OK(t, f.Close()) })
+			stop := make(chan struct{})
+			var looks sync.WaitGroup
+			looks.Go(func() { // as reports do
+				for {
+					select {
+					case <-stop:
+						return
+					case <-time.After(time.Millisecond):
+						f.(live.Follower).Life()
+					}
+				}
+			})
+			t.Cleanup(func() { close(stop); looks.Wait() }) // bounded by stop
+			playRun(t, f, exec.CommandContext(t.Context(), command[0], append(command[1:], path)...), "42 7 tof")
+		})
+	}
+}
+
+// playRun takes a program through a run, and expects what it hears, with the source described so, and what it sends.
+func playRun(t *testing.T, f live.Feed, cmd *exec.Cmd, source string) {
 	t.Helper()
 	var said strings.Builder
 	cmd.Stderr = &said
@@ -60,7 +103,7 @@ func playRun(t *testing.T, f live.Feed, cmd *exec.Cmd) {
 	follower := f.(live.Follower)
 	for _, wanted := range []live.Command{live.Prepare, live.Begin, live.Pause, live.Resume, live.End} {
 		follower.Want(wanted)
-		want := fmt.Sprintf("%v 42 7 tof 8003 hv:", wanted)
+		want := fmt.Sprintf("%v %s", wanted, source)
 		if got := patiently.Receive(t, lines, "no "+want); got != want {
 			t.Fatalf("it hears %q, and not %q", got, want)
 		}

@@ -23,6 +23,8 @@ var (
 	// ErrNotTaken: the readout unit has not taken the end of the run in time.
 	ErrNotTaken = errors.New("the readout unit has not taken the end of the run in time: what it has not read may be lost")
 
+	errNoLife = errors.New("the readout unit is of a release that tells nothing of the run in a ring")
+
 	errRingClosed = errors.New("this front-end has closed the ring")
 
 	ErrEnded    = ring.ErrEnded
@@ -47,6 +49,8 @@ type RingSettings struct {
 	Type uint8  // type of the fragments' banks; 0: 51 (TestDet)
 	Drop bool   // if the ring is full, drop and count fragments; without it, the front-end waits
 	Name string // of the front-end, for logs and reports, at most 64 bytes
+	// Follow the run: NextCommand says what it wants, and Answer must answer it.
+	Follow bool
 }
 
 // Ring is a ring in shared memory that this front-end fills. Its methods are for one goroutine.
@@ -64,6 +68,7 @@ type Ring struct {
 	givenUp      uint64
 	reservedData []byte // place that poll has found
 	reservedSize int    // size of the place that poll looks for
+	commanded    uint64 // ticket of the last command that NextCommand has returned
 	poll         func() (bool, error)
 	alive        func() error
 }
@@ -135,12 +140,16 @@ func (r *Ring) attach() (err error) {
 		return ErrAttached
 	}
 	r.core, err = ring.AttachProducer(base, r.seg.Bytes(), ring.ProducerInfo{PID: uint32(os.Getpid()),
-		Name: r.settings.Name})
+		Name: r.settings.Name, Follows: r.settings.Follow})
 	switch {
 	case errors.Is(err, ErrClosed):
 		return ErrGone // OpenRing tries again: the readout unit removes the name at once
 	case err != nil:
 		return err
+	}
+	if r.settings.Follow && !r.core.HasLife() {
+		r.core.Detach(false)
+		return errNoLife
 	}
 	r.source, r.run = r.core.Source(), r.core.Run()
 	return nil

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"strings"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 )
@@ -194,11 +195,16 @@ func (c *Consumer) Frontend() string {
 	if !c.producerRevised() {
 		return ""
 	}
-	var b [MaxName]byte
-	for i := range c.producerName {
-		binary.LittleEndian.PutUint64(b[8*i:], c.producerName[i].Load())
+	return loadText(c.producerName[:])
+}
+
+// loadText is a text that another process has stored. Characters that are not printable UTF-8 are replaced by '?'.
+func loadText(words []atomic.Uint64) string {
+	b := make([]byte, 0, 8*len(words))
+	for i := range words {
+		b = binary.LittleEndian.AppendUint64(b, words[i].Load())
 	}
-	text, _, _ := strings.Cut(string(b[:]), "\x00")
+	text, _, _ := strings.Cut(string(b), "\x00")
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || r == utf8.RuneError {
 			return '?'
@@ -207,13 +213,21 @@ func (c *Consumer) Frontend() string {
 	}, text)
 }
 
+// set stores a text, padded with zeros.
+func (n *paddedName) set(text string) { storeText(n[:], text) }
+
+// storeText stores a text that another process may read, padded with zeros; a longer one is cut.
+func storeText(words []atomic.Uint64, text string) {
+	b := make([]byte, 8*len(words))
+	copy(b, text)
+	for i := range words {
+		words[i].Store(binary.LittleEndian.Uint64(b[8*i:]))
+	}
+}
+
 // writeIdentity writes the producer's name and revision, before the producer attaches.
 func (p *Producer) writeIdentity(name string) {
-	var b [MaxName]byte
-	copy(b[:], name)
-	for i := range p.producerName {
-		p.producerName[i].Store(binary.LittleEndian.Uint64(b[8*i:]))
-	}
+	p.producerName.set(name)
 	p.revision.Store(revision)
 	p.identityOf.Store(p.attached.Load() + 1)
 }

@@ -50,6 +50,7 @@ const (
 	MaxName = 64
 
 	featureRevised = 1 // the consumer uses the words of revision 2
+	featureLife    = 2 // the consumer tells the life of the run
 
 	// DefaultType is the bank type of fragments whose front-end names no type: TestDet.
 	DefaultType = 51
@@ -136,12 +137,15 @@ type words struct {
 	givenUpRanges    atomic.Uint64 // ranges reported since the ring was made
 	givenUpFragments atomic.Uint64 // fragments in these ranges
 	_                [64 - 16]byte
-	producerName     paddedName // name of the front-end
-	_                paddedName // reserved for the name of the source
-	_                paddedName // reserved for the state of the run
+	producerName     paddedName    // name of the front-end
+	sourceName       paddedName    // the consumer's: how the run calls the source
+	command          atomic.Uint64 // the consumer's: what the front-end is told last, with its ticket
+	_                lineRest
 	nonce            Nonce
-	_                [MaxName - len(Nonce{})]byte
-	_                [0xC0]byte
+	follows          atomic.Uint64 // value of attached for the last producer that follows the run
+	reply            atomic.Uint64 // of the producer to a command, with its ticket
+	why              [MaxWhy / 8]atomic.Uint64
+	_                [0x20]byte
 	givenUpTable     [givenUpTableSize]givenUpEntry
 }
 
@@ -198,6 +202,8 @@ type Settings struct {
 	LargestRecord int    // most bytes of data; for fragments minLargest or more, 0 means that
 	Source        uint16 // for fragments: the source's id in the event's data
 	Run           uint64
+	HasLife       bool   // for fragments: the consumer tells the life of the run
+	SourceName    string // for fragments: how the run calls the source, at most MaxName bytes
 	PID           uint32 // of the consumer, for messages
 	Nonce         Nonce
 }
@@ -216,6 +222,10 @@ func Init(mem []byte, s Settings) error {
 	w.magic, w.use, w.source = magic, s.Use, uint32(s.Source)
 	w.data, w.capacity = HeaderSize, uint64(len(mem)-HeaderSize)
 	w.run, w.largestRecord, w.features = s.Run, uint32(s.LargestRecord), featureRevised
+	if s.HasLife {
+		w.features |= featureLife
+	}
+	w.sourceName.set(s.SourceName)
 	w.nonce = s.Nonce
 	w.consumerPID.Store(s.PID)
 	w.consumerState.Store(uint32(consumerReading))

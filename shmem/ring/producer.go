@@ -53,6 +53,8 @@ func newProducer(name string, mem []byte, use Use) (*Producer, error) {
 type ProducerInfo struct {
 	PID  uint32
 	Name string // at most MaxName bytes; longer names are cut
+	// Follows: it hears commands of the run, and replies; a consumer of an earlier release tells none.
+	Follows bool
 }
 
 // AttachProducer opens the writing end of a ring of fragments; the caller holds the lock of ProducerByte. Errors are
@@ -69,6 +71,10 @@ func AttachProducer(name string, mem []byte, who ProducerInfo) (*Producer, error
 		return nil, err
 	}
 	p.writeIdentity(who.Name)
+	p.reply.Store(0)
+	if who.Follows {
+		p.follows.Store(p.attached.Load() + 1)
+	}
 	p.pid.Store(who.PID)
 	p.producerSilent.Store(0)
 	p.state.Store(uint32(Attached)) // before attached: a reader of the new count must not see the old producer's state

@@ -40,7 +40,10 @@ type feed struct {
 	resume      uint64            // a front-end that attaches is to send from this event on
 	hasResume   bool              // resume is known
 	givenUp     live.GivenUpRange // given up, and not told to the front-end
+	seen        [2]uint64         // of the ring's words of the run's life
 	heldLogged  bool              // the log has said that a front-end's acknowledgements are held back
+
+	life ringLife // has a lock of its own
 
 	// atomic
 	frontend, refusal                                            atomic.Pointer[string]
@@ -75,6 +78,8 @@ func Open(_ context.Context, s live.FeedSettings) (live.Feed, error) {
 		Use:           ring.Fragments,
 		LargestRecord: largest,
 		Source:        s.SourceID,
+		SourceName:    s.SourceName,
+		HasLife:       true,
 		Run:           s.Run,
 	}, shmem.WithDir(a.dir))
 	if err != nil {
@@ -118,6 +123,10 @@ func (f *feed) checkOpen(ctx context.Context) error {
 func (f *feed) readAvailable() (bool, error) {
 	state, attached := f.ring.ProducerState() // before reading: fragments written before the end are then seen
 	f.noteArrivals(f.watch.update(state, attached, true))
+	if now := [2]uint64{attached<<2 | uint64(state), f.ring.ReplyWord()}; now != f.seen {
+		f.seen = now
+		f.lookAtLife()
+	}
 	var bytes uint64
 	var err error
 	for f.filledCount < len(f.dst) {
@@ -206,6 +215,7 @@ func (f *feed) Close() error {
 		return nil
 	}
 	f.closed = true
+	f.endLife()
 	f.flushGivenUp()
 	f.dropped.Store(f.ring.Dropped())
 	if f.failure == nil {

@@ -37,6 +37,10 @@ _STATE, _PID, _SILENT, _CONSUMER = 16, 17, 20, 64
 _FEATURES, _REVISION = 11, 21
 _BY, _SETTLED, _AGAIN, _END, _RANGES, _GIVEN_UP, _WHO, _TABLE, _TABLE_SIZE = 11, 27, 28, 33, 64, 65, 0x240, 128, 64
 _SETTLE = 0.2
+# The life of the run.
+_NAME, _COMMAND, _FOLLOWS, _REPLY, _WHY, _WHY_SIZE = 0x280, 88, 98, 99, 0x320, 192
+_COMMANDS = "prepare", "begin", "pause", "resume", "end"
+_READY, _FAILED, _DONE = 1, 2, 3
 _REASONS = {1: "they came too late", 2: "they came again", 3: "their numbers run backwards",
             4: "their numbers are far from those before and after", 5: "they were left over at the end of the run"}
 _ORDERED = segment.ORDERED
@@ -45,6 +49,11 @@ _ORDERED = segment.ORDERED
 GivenUp = collections.namedtuple("GivenUp", "first end why count missed")
 GivenUp.__doc__ = """Events from first on and below end, of which count fragments are in no file of the run, and why (words).
 missed: ranges before this one that the ring does not remember any more."""
+
+
+Command = collections.namedtuple("Command", "kind run source name ticket")
+Command.__doc__ = """What the run tells its front-ends: kind is prepare, begin, pause, resume or end; run is its number, source
+the id of the source, name how the run calls it, perhaps nothing. The ticket is for answer."""
 
 
 class RingError(Exception):
@@ -88,13 +97,15 @@ class Ring:
 
     name: in /dev/shm, or a path. timeout: seconds to wait until a readout unit has made the ring and no other front-end
     fills it; None waits for ever. type: of the fragments' banks. drop: a full ring throws fragments away and counts
-    them; without it, put and reserve wait. frontend: the name of this front-end, for logs and reports.
+    them; without it, put and reserve wait. frontend: the name of this front-end, for logs and reports. follow the run:
+    command says what it wants, and answer must answer it.
     """
 
-    def __init__(self, name, timeout=None, type=TESTDET, drop=False, frontend=""):
+    def __init__(self, name, timeout=None, type=TESTDET, drop=False, frontend="", follow=False):
         if sys.byteorder != "little" or struct.calcsize("P") != 8:
             raise Broken("the ring's layout is for 64-bit little-endian machines")
         self.type, self.drop_when_full = type, drop
+        self._follow, self._ticket = follow, 0
         self._who = frontend.encode()
         if len(self._who) > 64:
             raise ValueError("the name of a front-end has %d bytes: 64 are the most" % len(self._who))
@@ -249,6 +260,41 @@ class Ring:
         self._words[_DROPPED] += 1
         self._note(event + 1)
 
+    def command(self, timeout=None):
+        """Waits for the next command of the run, in a ring with follow; after timeout seconds it raises TimeoutError. Who
+        looks seldom gets the last one alone. Closed: the run is over."""
+        if self._memory is None:
+            raise Closed("this front-end has closed the ring")
+        until = None if timeout is None else time.monotonic() + timeout
+        asked = time.monotonic()
+        while True:
+            ticket, kind = divmod(self._words[_COMMAND], 256)
+            if ticket > self._ticket and 0 < kind <= len(_COMMANDS):
+                self._ticket = ticket
+                name = bytes(self._bytes[_NAME : _NAME + 64]).partition(b"\0")[0].decode(errors="replace")
+                return Command(_COMMANDS[kind - 1], self.run, self.source, name, ticket)
+            self._reading()
+            if time.monotonic() - asked > 0.1:
+                asked = time.monotonic()
+                self._lives()
+            if until is not None and time.monotonic() >= until:
+                raise TimeoutError("the run has told nothing new")
+            time.sleep(0.001)
+
+    def answer(self, command, failed=None):
+        """Answers a command, behind all committed fragments: the front-end is where it leads, or failed says why it cannot
+        go there, of which 192 bytes count."""
+        if self._memory is None:
+            raise Closed("this front-end has closed the ring")
+        kind = _FAILED if failed is not None else _DONE if command.kind == "end" else _READY
+        self._words[_REPLY] = 0
+        if not _ORDERED:
+            self._memory.barrier()
+        self._bytes[_WHY : _WHY + _WHY_SIZE] = str(failed or "").encode()[:_WHY_SIZE].ljust(_WHY_SIZE, b"\0")
+        if not _ORDERED:
+            self._memory.barrier()
+        self._words[_REPLY] = command.ticket << 8 | kind
+
     def end(self, timeout=30):
         """Declares the end of this front-end's run, waits until the readout unit has taken all fragments in the ring and
         the end, and closes the ring in any case. No fragment of this run may follow. Taken fragments are not yet safe.
@@ -388,6 +434,8 @@ class Ring:
             raise Broken("%s is no ring of fragments of version 1" % path)
         self.source, self.run, self._largest = source, run, largest
         self._revised, self._ranges, self._gave = bool(self._ints[_FEATURES] & 1), 0, 0
+        if self._follow and not self._ints[_FEATURES] & 2:
+            raise Broken("the readout unit of %s is of a release that tells nothing of the run in a ring" % path)
 
     def _resume(self):
         """Sets the next event to that of the mark at the written position; if both are there, to the higher one."""
@@ -449,6 +497,9 @@ class Ring:
     def _sign(self):
         """Writes the name of this front-end, and then that it is attached."""
         self._bytes[_WHO : _WHO + 64] = self._who.ljust(64, b"\0")
+        self._words[_REPLY] = 0
+        if self._follow:
+            self._words[_FOLLOWS] = self._words[_ATTACHED] + 1
         self._ints[_REVISION] = 2
         if not _ORDERED:
             self._memory.barrier()
