@@ -43,7 +43,7 @@ var budgets = map[string]int{
 	"ecs/record":               910,
 	"ecs/run":                  380,
 	"event":                    2060,
-	"event/drift":              600,
+	"event/drift":              610,
 	"event/ejfat":              150,
 	"event/eudaq":              130,
 	"event/pattern":            610,

@@ -14,6 +14,8 @@
 //
 // # How it decides
 //
+// Numbers that are all a multiple of a step apart are divided by it, once 512 events show that.
+//
 // Each size becomes one bit: is it above the median of its source in its block? For two sources and each lag from -8 to
 // 8 events the bits are compared over the last 256, 768, 2,048 and 8,192 events. Let n events have na bits set in one
 // source, nb in the other, and nab in both. If the sources are independent, nab is as if na of n were drawn without

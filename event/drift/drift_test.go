@@ -251,6 +251,33 @@ func TestOrderAndSamples(t *testing.T) {
 	}
 }
 
+// TestNumbersInSteps: numbers that are all a multiple of something apart are compared as if they followed each other, and
+// findings have the numbers themselves; one that is between them is no harm.
+func TestNumbersInSteps(t *testing.T) {
+	const slip, step, first = 20_345, 100, 7
+	d, m := newDetector(0.9), drift.New(names)
+	sizes := make([]int32, len(names))
+	for e := range 24_000 {
+		for s := range sizes {
+			sizes[s] = d.size(e)
+			if s == 1 && e >= slip {
+				sizes[s] = d.size(e + 1)
+			}
+		}
+		m.Add(uint64(first+step*e), sizes)
+		if e == slip+1000 {
+			if f := m.Findings(); len(f) != 1 || f[0].Behind != 1 || f[0].Since < step*(slip-40) || f[0].Since > step*(slip+40) ||
+				f[0].Reported > step*(slip+1000) {
+				t.Fatalf("%+v", f)
+			}
+			m.Add(uint64(first+step*e+13), sizes)
+		}
+	}
+	if f := m.Findings(); len(f) != 1 || m.Slips() != 1 {
+		t.Errorf("%v", f)
+	}
+}
+
 // TestManySources: memory and pairs are bounded, and a slip among forty sources is found.
 func TestManySources(t *testing.T) {
 	var many []string

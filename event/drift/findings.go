@@ -146,6 +146,7 @@ func (m *Monitor) noteMove(source, reference, behind int) {
 			f.Since, f.Correlation, f.Events = p.since, p.phi, int(p.events)
 		}
 	}
+	f.Since, f.Reported = f.Since*m.steps.step, (f.Reported+1)*m.steps.step-1
 	for i := range m.findings {
 		if x := &m.findings[i]; x.SourceID == f.SourceID && x.Until == 0 {
 			x.Until = max(f.Since, x.Since+1)

@@ -65,6 +65,7 @@ type Monitor struct {
 	blocks  []block // the last ones, oldest first
 	taken   uint64  // events that were compared
 	last    uint64  // number of the newest block
+	steps   steps   // of the numbers of events
 	pairs   []*pair
 	far     int // pairs that were compared at far lags, in this block
 	scratch []int32
@@ -96,8 +97,15 @@ func New(names []string) *Monitor {
 // Add takes the sizes of an event's fragments, in bytes, by source: Missing if there was none. An event that was added
 // before is ignored; one of a block that is over, too.
 func (m *Monitor) Add(event uint64, sizes []int32) {
-	number, i := event/BlockEvents, int(event%BlockEvents)
-	if len(m.pairs) == 0 || len(sizes) < len(m.names) || m.taken > 0 && number <= m.last {
+	if len(m.pairs) == 0 || len(sizes) < len(m.names) {
+		return
+	}
+	place, changed := m.steps.divide(event)
+	if changed {
+		m.restart()
+	}
+	number, i := place/BlockEvents, int(place%BlockEvents)
+	if len(m.blocks) > 0 && number <= m.last {
 		return
 	}
 	p := m.pending[number]
