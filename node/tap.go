@@ -94,8 +94,9 @@ func samplesMessage(builder string, events []selection.Event, counts tap.Counts)
 	for i := range events {
 		n += len(events[i].Fragments)
 	}
-	samples, fragments, pointers := make([]tapv1.Sample, len(events)), make([]tapv1.Fragment, n), make([]*tapv1.Fragment, n)
+	samples, fragments := make([]tapv1.Sample, len(events)), make([]tapv1.Fragment, n)
 	m.Events = make([]*tapv1.Sample, len(events))
+	pointers := make([]*tapv1.Fragment, n)
 	for i := range events {
 		e, s, n := &events[i], &samples[i], len(events[i].Fragments)
 		s.Event, s.Run, s.Mep, s.Attempt, s.Builder = e.Number, e.Run, e.MEP, e.Attempt, builder

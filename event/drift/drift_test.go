@@ -251,8 +251,8 @@ func TestOrderAndSamples(t *testing.T) {
 	}
 }
 
-// TestNumbersInSteps: numbers that are all a multiple of something apart are compared as if they followed each other, and
-// findings have the numbers themselves; one that is between them is no harm.
+// TestNumbersInSteps: numbers that are all a multiple of something apart are compared as if they followed each other,
+// and findings have the numbers themselves; one that is between them is no harm.
 func TestNumbersInSteps(t *testing.T) {
 	const slip, step, first = 20_345, 100, 7
 	d, m := newDetector(0.9), drift.New(names)
@@ -266,7 +266,8 @@ func TestNumbersInSteps(t *testing.T) {
 		}
 		m.Add(uint64(first+step*e), sizes)
 		if e == slip+1000 {
-			if f := m.Findings(); len(f) != 1 || f[0].Behind != 1 || f[0].Since < step*(slip-40) || f[0].Since > step*(slip+40) ||
+			f := m.Findings()
+			if len(f) != 1 || f[0].Behind != 1 || f[0].Since < step*(slip-40) || f[0].Since > step*(slip+40) ||
 				f[0].Reported > step*(slip+1000) {
 				t.Fatalf("%+v", f)
 			}

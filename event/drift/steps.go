@@ -3,8 +3,8 @@ package drift
 // stepEvents is after how many events a Monitor believes that numbers grow in steps.
 const stepEvents = 512
 
-// steps knows by how much the numbers of events grow: by 1, or all by a multiple of a step, such as numbers that are times
-// in microseconds from a trigger with a fixed rate.
+// steps knows by how much the numbers of events grow: by 1, or all by a multiple of a step, such as numbers that are
+// times in microseconds from a trigger with a fixed rate.
 type steps struct {
 	step   uint64 // by which numbers are divided; 1 until there were stepEvents events
 	common uint64 // greatest common divisor of the differences of numbers so far
