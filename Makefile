@@ -204,6 +204,9 @@ tool-readers:
 
 .PHONY: check-convert
 check-convert: convert tool-readers ## the tests of the converter, and its files read by others: hyparquet, Arrow in Rust, JSROOT, h5py, h5dump
+	@for p in python3 /usr/bin/python3; do $$p -c 'import h5py' 2>/dev/null && exit; done; \
+		echo "HDF5 and NumPy files read by Python: NOT CHECKED, there is no h5py here (Debian: python3-h5py)"
+	@command -v h5dump >/dev/null || echo "HDF5 files read by h5dump: NOT CHECKED, it is not here (Debian: hdf5-tools)"
 	cd convert && RINGLET_READERS=$(READERS) go test -count=1 ./...
 
 .PHONY: demo
