@@ -6,7 +6,8 @@ static int follow(ringlet_stream *s, const char *prefix) {
     static const char *const names[] = {"", "prepare", "begin", "pause", "resume", "end"};
     ringlet_stream_command c;
     int sends = 0;
-    for (uint64_t event = s->next;;) {
+    uint64_t event = s->next, run = 0;
+    for (;;) {
         int heard = ringlet_stream_next_command(s, &c, 1);
         if (heard < 0)
             return heard;
@@ -21,8 +22,8 @@ static int follow(ringlet_stream *s, const char *prefix) {
         if (write(1, line, (size_t)n) != n) /* one write, since others print there, too */
             return 1;
         sends = c.kind == RINGLET_STREAM_BEGIN || c.kind == RINGLET_STREAM_RESUME;
-        if (c.kind == RINGLET_STREAM_PREPARE && event < s->next)
-            event = s->next;
+        if (c.kind == RINGLET_STREAM_PREPARE && (c.run != run || event < s->next)) /* each run counts anew */
+            event = s->next, run = c.run;
         int error = ringlet_stream_answer(s, &c, NULL);
         if (error != 0)
             return error;

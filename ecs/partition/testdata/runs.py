@@ -7,7 +7,7 @@ from ringlet.stream import GivenUp, Stream
 
 
 def follow(stream):
-    event, sends = stream.next, False
+    event, run, sends = stream.next, 0, False
     while True:
         try:
             command = stream.command(timeout=0.001)
@@ -18,8 +18,8 @@ def follow(stream):
             continue
         os.write(1, b"%s%s %d\n" % (sys.argv[2].encode(), command.kind.encode(), command.run))
         sends = command.kind in ("begin", "resume")
-        if command.kind == "prepare":
-            event = max(event, stream.next)
+        if command.kind == "prepare" and (command.run != run or event < stream.next):  # each run counts anew
+            event, run = stream.next, command.run
         stream.answer(command)
         if command.kind == "end":
             return stream.close(timeout=60)
