@@ -385,6 +385,7 @@ static inline void ringlet__text(ringlet_ring *r, size_t at, size_t size, const 
 static inline void ringlet__sign(ringlet_ring *r, const char *name) {
     ringlet__text(r, RINGLET__WHO, 64, name);
     RINGLET__STORE(ringlet__w64(r->mem, RINGLET__REPLY), 0);
+    r->told = RINGLET__LOAD(ringlet__w64(r->mem, RINGLET__COMMAND)) >> 8; /* of a command to the front-end before */
     if (r->follows)
         RINGLET__STORE(ringlet__w64(r->mem, RINGLET__FOLLOWS), ringlet__load(r, RINGLET__ATTACHMENTS) + 1);
     RINGLET__STORE(ringlet__w32(r->mem, RINGLET__REVISION), 2);

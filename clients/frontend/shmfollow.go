@@ -33,8 +33,8 @@ func (r *Ring) NextCommand(ctx context.Context) (c Command, err error) {
 	return c, nil
 }
 
-// Answer answers a command, behind all committed fragments: nil says that the front-end is where it leads, an error that
-// it cannot go there, and why, of which 192 bytes count.
+// Answer answers a command, behind all committed fragments: nil says that the front-end is where it leads, an error
+// that it cannot go there, and why, of which 192 bytes count.
 func (r *Ring) Answer(c Command, failed error) {
 	if r.seg == nil {
 		return

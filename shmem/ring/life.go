@@ -3,8 +3,8 @@ package ring
 // MaxWhy is the longest reason of a reply in a ring, bytes.
 const MaxWhy = 192
 
-// The life of the run in a ring of fragments: one word says what the front-end is told last, and one what it has replied
-// last. Both are a ticket, and a number of docs/format/frames.md in the lower eight bits; 0: nothing.
+// The life of the run in a ring of fragments: one word says what the front-end is told last, and one what it has
+// replied last. Both are a ticket, and a number of docs/format/frames.md in the lower eight bits; 0: nothing.
 
 // word packs a ticket and a number.
 func word(ticket uint64, what uint8) uint64 { return ticket<<8 | uint64(what) }
@@ -36,8 +36,13 @@ func (p *Producer) HasLife() bool { return p.features&featureLife != 0 }
 // SourceName is how the run calls the source; empty if it has no name.
 func (p *Producer) SourceName() string { return loadText(p.sourceName[:]) }
 
-// Command is what the producer is told last; 0, 0: nothing yet.
-func (p *Producer) Command() (ticket uint64, command uint8) { return unpack(p.command.Load()) }
+// Command is what the producer is told last; 0, 0: nothing since it attached.
+func (p *Producer) Command() (ticket uint64, command uint8) {
+	if ticket, command = unpack(p.command.Load()); ticket <= p.formerTicket {
+		return 0, 0
+	}
+	return ticket, command
+}
 
 // Answer replies to a command, behind all committed records. Of why, at most MaxWhy bytes count.
 func (p *Producer) Answer(ticket uint64, reply uint8, why string) {

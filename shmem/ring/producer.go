@@ -25,6 +25,8 @@ type Producer struct {
 	reserved         bool
 	promised         uint64 // bytes of space reserved by Promise
 
+	formerTicket uint64 // commands up to this ticket were for producers before
+
 	nextEvent   uint64 // the event after the last one committed or dropped
 	currentMark int    // index of the valid mark
 	nextRange   uint64 // number of ranges that NextGivenUp has returned or skipped
@@ -72,6 +74,7 @@ func AttachProducer(name string, mem []byte, who ProducerInfo) (*Producer, error
 	}
 	p.writeIdentity(who.Name)
 	p.reply.Store(0)
+	p.formerTicket, _ = unpack(p.command.Load()) // of a command to the producer before
 	if who.Follows {
 		p.follows.Store(p.attached.Load() + 1)
 	}

@@ -1,8 +1,10 @@
 package shmring
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"ringlet/clients/frontend"
 	"ringlet/source/live"
@@ -10,8 +12,8 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-// TestLifeInARing: a front-end that follows the run hears where it is wanted, the next one where the run is, and one that
-// does not follow hears nothing and counts as ready. Its last fragments are waited for.
+// TestLifeInARing: a front-end that follows the run hears where it is wanted, the next one where the run is, beginning
+// with Prepare, and one that does not follow counts as ready. Its last fragments are waited for.
 func TestLifeInARing(t *testing.T) {
 	f, path := opened(t, "")
 	follower := f.(live.Follower)
@@ -22,7 +24,16 @@ func TestLifeInARing(t *testing.T) {
 	arrived := func(s live.LifeStatus) bool { return s.Arrived }
 	next := func(r *frontend.Ring, kind frontend.CommandKind) frontend.Command {
 		t.Helper()
-		await("it is attached", func(s live.LifeStatus) bool { return s.Attached })
+		stop := make(chan struct{})
+		defer func() { <-stop }() // bounded by the next command
+		asking, end := context.WithCancel(within(t))
+		defer end()
+		go func() { // asks how far it is only when the front-end looks for a command already
+			defer close(stop)
+			for ; asking.Err() == nil; time.Sleep(5 * time.Millisecond) {
+				follower.Life()
+			}
+		}()
 		c, err := r.NextCommand(within(t))
 		must.OK(t, err)
 		if c.Kind != kind || c.Run != 12 || c.Source != 7 {

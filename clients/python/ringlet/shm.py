@@ -498,6 +498,7 @@ class Ring:
         """Writes the name of this front-end, and then that it is attached."""
         self._bytes[_WHO : _WHO + 64] = self._who.ljust(64, b"\0")
         self._words[_REPLY] = 0
+        self._ticket = self._words[_COMMAND] >> 8  # of a command to the front-end before
         if self._follow:
             self._words[_FOLLOWS] = self._words[_ATTACHED] + 1
         self._ints[_REVISION] = 2
