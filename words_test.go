@@ -27,7 +27,8 @@ var wordLimits = map[string]int{
 	// 135,150: words of every kind of source, and the window of times.
 	// 135,500: HDF5 and NumPy, and what a file says of its run.
 	// 135,850: a program follows the run by lines, a ring by words.
-	"docs/":        135_850,
+	// 136,200: busy, as front-ends hear and say it, and dead time.
+	"docs/":        136_200,
 	"docs/tour.md": 2500,
 }
 

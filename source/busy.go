@@ -71,21 +71,21 @@ func ParseBusyTarget(text string) (network, at string, err error) {
 // all others but those of feeds.
 type busySender struct {
 	// immutable
-	listeners []live.BusyListener
-	log       *slog.Logger
-	marks     live.BusyMarks
-	network   string // of the receiver; "": there is none
-	address   string
-	start     time.Time
-	changed   chan struct{} // capacity 1: holds a mark if the receiver does not know the state
+	log     *slog.Logger
+	marks   live.BusyMarks
+	network string // of the receiver; "": there is none
+	address string
+	start   time.Time
+	changed chan struct{} // capacity 1: holds a mark if the receiver does not know the state
 
 	conn   net.Conn // owned by send's goroutine; nil: none
 	warned bool     // that the receiver is not there; owned by it, too
 
-	mu       sync.Mutex // guards the rest
-	core     live.Busy
-	datagram busyDatagram // the next one; its time is set when it is sent
-	unsent   uint64
+	mu        sync.Mutex // guards the rest
+	listeners []live.BusyListener
+	core      live.Busy
+	datagram  busyDatagram // the next one; its time is set when it is sent
+	unsent    uint64
 }
 
 // newBusySender returns a sender for a unit with so many sources.
@@ -116,6 +116,17 @@ func newBusySender(s *Settings, sources int) (*busySender, error) {
 		b.marks = live.BusyMarks{High: defaultBusyHigh, Low: defaultBusyLow}
 	}
 	return b, nil
+}
+
+// addListener adds a feed whose front-end is to hear of the state. Front-ends of feeds that were added before may have
+// changed it.
+func (b *busySender) addListener(to live.BusyListener) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.listeners = append(b.listeners, to)
+	if s := b.core.State(); s.IsBusy() {
+		to.SetBusy(s)
+	}
 }
 
 // note gives the core an input, and tells front-ends at once, and the receiver soon, what has changed.

@@ -171,12 +171,15 @@ func (l *Live) open(ctx context.Context, inputs []Input, each []int,
 			Config:      l.cfg.Live.Configs[in.Options.Config],
 			MaxFragment: in.MaxFragment,
 			WrapBits:    in.Options.eventBits(),
+			OnBusy: func(busy bool) {
+				l.busy.note(live.BusyInput{Cause: live.BusyFrontend, Source: i, Holds: busy}, l.firstSource)
+			},
 		})
 		if err != nil {
 			return nil, nil, err
 		}
 		if to, ok := feed.(live.BusyListener); ok {
-			l.busy.listeners = append(l.busy.listeners, to)
+			l.busy.addListener(to)
 		}
 		names, unordered = append(names, in.Name), append(unordered, in.Kind.Unordered)
 		l.intakes = append(l.intakes, &intake{

@@ -71,6 +71,13 @@ typedef struct {
     const char *sentence; /* the reason as text; valid until the callback given_up returns */
 } ringlet_stream_given_up;
 
+/* Why a readout unit is busy: bits of the field busy of a stream. */
+enum {
+    RINGLET_STREAM_BUSY_BUILDERS = 1, /* builder units do not take what it has read */
+    RINGLET_STREAM_BUSY_INTAKE = 2,   /* the memory of a source is nearly full */
+    RINGLET_STREAM_BUSY_FRONTEND = 4  /* a front-end says that it is busy */
+};
+
 /* What a front-end that follows the run is told (set.follow). */
 enum {
     RINGLET_STREAM_PREPARE = 1, /* make ready for the run; answer when ready */
@@ -125,6 +132,7 @@ typedef struct {
     uint64_t connected; /* how often the stream was accepted */
     uint32_t largest;  /* bytes of the largest fragment that Ringlet takes */
     int end_taken;     /* Ringlet has taken the end of the run */
+    unsigned busy;     /* with set.follow: why the readout unit is busy, the sum of its causes; 0: it is free. Calls hear it */
     /* for this header alone */
     ringlet_stream_settings set;
     char address[256], why[1024], gave[400]; /* gave: text about the first range that was given up */
@@ -139,6 +147,7 @@ typedef struct {
     struct { uint64_t behind; size_t size; unsigned char frame[20 + 512]; } replies[8]; /* sent behind that position */
     size_t replied; /* bytes of the first reply that are sent */
     int commands_n, replies_n;
+    int hears_busy, says_busy, said_busy; /* the readout unit wants to hear it; this front-end is busy; so it was told */
     char *config; /* 64 KiB and a zero, or NULL */
     uint32_t crc[8][256];
 } ringlet_stream;
@@ -462,7 +471,8 @@ static inline void ringlet_st__accepted(ringlet_stream *s, uint64_t from, uint64
         s->end_taken = s->losts = 0;
     s->run = run;
     s->next = from;
-    s->commands_n = s->replies_n = s->told_end = 0;
+    s->commands_n = s->replies_n = s->told_end = s->hears_busy = s->said_busy = 0;
+    s->busy = 0;
     s->replied = 0;
     if (largest > RINGLET_ST__MOST)
         largest = RINGLET_ST__MOST;
@@ -529,6 +539,32 @@ static inline int ringlet_st__config(ringlet_stream *s, const char *piece, size_
     return 0;
 }
 
+/* Queues a message of the front-end behind all fragments so far; there must be room. */
+static inline void ringlet_st__say(ringlet_stream *s, uint64_t ticket, int kind, const char *text, size_t n) {
+    uint32_t size = (uint32_t)n;
+    unsigned char *b = s->replies[s->replies_n].frame;
+    memset(b, 0, RINGLET_ST__HEADER);
+    memcpy(b, &ticket, 8);
+    memcpy(b + 8, &size, 4);
+    b[12] = RINGLET_ST__UNCHECKED | RINGLET_ST__MESSAGE;
+    b[13] = (unsigned char)kind;
+    b[14] = 0x46, b[15] = 0x52;
+    if (n > 0)
+        memcpy(b + RINGLET_ST__HEADER, text, n);
+    s->replies[s->replies_n].size = RINGLET_ST__HEADER + n;
+    s->replies[s->replies_n++].behind = s->head;
+}
+
+/* Queues whether this front-end is busy, if the readout unit wants to hear it and has not. Answers to commands need room,
+ * too: else it follows later. */
+static inline void ringlet_st__say_busy(ringlet_stream *s) {
+    if (s->state != RINGLET_ST__OPEN || !s->hears_busy || s->says_busy == s->said_busy ||
+        s->replies_n >= (int)(sizeof s->replies / sizeof s->replies[0]) / 2)
+        return;
+    s->said_busy = s->says_busy;
+    ringlet_st__say(s, 0, s->says_busy ? 4 : 5, NULL, 0);
+}
+
 /* Handles one answer. 0: go on. */
 static inline int ringlet_st__answer(ringlet_stream *s, const unsigned char *head, const char *sentence, size_t size) {
     uint64_t a, b = 0, most = s->last > s->next ? s->last : s->next;
@@ -587,6 +623,10 @@ static inline int ringlet_st__answer(ringlet_stream *s, const unsigned char *hea
         return 0;
     case 12:
         return ringlet_st__config(s, sentence, size);
+    case 13:
+        s->hears_busy = 1, s->busy = (unsigned)a;
+        ringlet_st__say_busy(s);
+        return 0;
     default: return 0; /* a code of a later release */
     }
 }
@@ -665,6 +705,7 @@ static inline void ringlet_st__write(ringlet_stream *s) {
             if ((s->replied += (size_t)done) == s->replies[0].size) {
                 memmove(s->replies, s->replies + 1, sizeof s->replies[0] * (size_t)--s->replies_n);
                 s->replied = 0;
+                ringlet_st__say_busy(s);
             }
             continue;
         }
@@ -913,18 +954,18 @@ static inline int ringlet_stream_answer(ringlet_stream *s, const ringlet_stream_
         return ringlet_st__fail(s, RINGLET_STREAM_FULL, "the answer to a command is not taken: %d others wait to be sent behind "
                                 "fragments; call ringlet_stream_poll, and answer again", s->replies_n);
     size_t n = failed == NULL ? 0 : strlen(failed) < 512 ? strlen(failed) : 512;
-    uint32_t size = (uint32_t)n;
-    unsigned char *b = s->replies[s->replies_n].frame;
-    memset(b, 0, RINGLET_ST__HEADER);
-    memcpy(b, &to->ticket, 8);
-    memcpy(b + 8, &size, 4);
-    b[12] = RINGLET_ST__UNCHECKED | RINGLET_ST__MESSAGE;
-    b[13] = failed != NULL ? 2 : to->kind == RINGLET_STREAM_END ? 3 : 1;
-    b[14] = 0x46, b[15] = 0x52;
-    if (n > 0)
-        memcpy(b + RINGLET_ST__HEADER, failed, n);
-    s->replies[s->replies_n].size = RINGLET_ST__HEADER + n;
-    s->replies[s->replies_n++].behind = s->head;
+    ringlet_st__say(s, to->ticket, failed != NULL ? 2 : to->kind == RINGLET_STREAM_END ? 3 : 1, failed, n);
+    ringlet_st__write(s);
+    return s->error;
+}
+
+/* Says whether this front-end is busy, in a stream with set.follow: then its readout unit is, too, and says so to whoever
+ * throttles the trigger. It follows what was sent before, and is said again after a break. */
+static inline int ringlet_stream_set_busy(ringlet_stream *s, int busy) {
+    if (s->mem == NULL || s->error != 0)
+        return s->error != 0 ? s->error : (int)RINGLET_STREAM_CLOSED;
+    s->says_busy = busy != 0;
+    ringlet_st__say_busy(s);
     ringlet_st__write(s);
     return s->error;
 }

@@ -101,6 +101,7 @@ func (s *Stream) onAccepted(a answer) {
 	s.maxFragmentSize = min(a.d, uint32(min(kept, maxFragment)))
 	s.attached, s.lastProgress = true, time.Now()
 	s.following.reset()
+	signal(s.freed)
 	s.buffer.rewind(a.a)
 	signal(s.toSend)
 	signal(s.changed)
@@ -187,6 +188,8 @@ func (s *Stream) readAnswers(c conn) {
 		case codeCommand, codeSource, codeConfig:
 			s.following.takeAnswer(a)
 			signal(s.commanded)
+		case codeBusy:
+			s.receiveBusy(a)
 		}
 		s.mu.Unlock()
 		signal(s.changed)

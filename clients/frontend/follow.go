@@ -16,6 +16,7 @@ const (
 	codeCommand = 9
 	codeSource  = 11
 	codeConfig  = 12
+	codeBusy    = 13
 	maxConfig   = 64 << 10 // bytes
 
 	flagMessage  = 32
@@ -24,6 +25,8 @@ const (
 	messageReady = 1
 	messageFail  = 2
 	messageDone  = 3
+	messageBusy  = 4
+	messageFree  = 5
 )
 
 // CommandKind is what a front-end is told.
@@ -65,6 +68,13 @@ type following struct {
 	commands    []Command
 	endReported bool // this connection has told the end of the run
 	replies     []reply
+
+	unitListens bool   // the readout unit says whether it is busy, and wants to hear whether the front-end is
+	busy        uint64 // why the readout unit is busy; 0: it is free
+	says        bool   // the front-end is busy
+	said        bool   // so says the last message in this connection
+	sayDue      bool   // another message is to be sent
+	sayBehind   uint64 // its place, as of a reply
 }
 
 // reply is an answer of the front-end that is not sent yet.
@@ -74,7 +84,7 @@ type reply struct {
 }
 
 // reset begins a connection: commands and replies of the one before are over.
-func (f *following) reset() { *f = following{connection: f.connection + 1} }
+func (f *following) reset() { *f = following{connection: f.connection + 1, says: f.says} }
 
 // takeAnswer keeps a command for NextCommand.
 func (f *following) takeAnswer(a answer) {
@@ -145,11 +155,7 @@ func (s *Stream) Answer(c Command, failed error) {
 	case c.Kind == End:
 		kind = messageDone
 	}
-	frame := binary.LittleEndian.AppendUint64(nil, c.ticket)
-	frame = binary.LittleEndian.AppendUint32(frame, uint32(len(why)))
-	frame = append(frame, flagMessage, kind, 0x46, 0x52)
-	sum := crc32.Update(crc32.Checksum(frame, castagnoli), castagnoli, []byte(why))
-	frame = append(binary.LittleEndian.AppendUint32(frame, sum), why...)
+	frame := messageFrame(c.ticket, kind, why)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f := &s.following; c.connection == f.connection {
@@ -158,11 +164,23 @@ func (s *Stream) Answer(c Command, failed error) {
 	}
 }
 
+// messageFrame is a message of the front-end as a frame.
+func messageFrame(ticket uint64, kind byte, why string) []byte {
+	frame := binary.LittleEndian.AppendUint64(nil, ticket)
+	frame = binary.LittleEndian.AppendUint32(frame, uint32(len(why)))
+	frame = append(frame, flagMessage, kind, 0x46, 0x52)
+	sum := crc32.Update(crc32.Checksum(frame, castagnoli), castagnoli, []byte(why))
+	return append(binary.LittleEndian.AppendUint32(frame, sum), why...)
+}
+
 // nextPiece is the next bytes to send. While a reply waits they end where it is to follow. mu is held.
 func (s *Stream) nextPiece() []byte {
 	piece := s.buffer.unsent()
 	if replies := s.following.replies; len(replies) > 0 {
 		piece = piece[:min(uint64(len(piece)), replies[0].behind-s.buffer.sent)]
+	}
+	if s.following.sayDue {
+		piece = piece[:min(uint64(len(piece)), s.following.sayBehind-s.buffer.sent)]
 	}
 	return piece
 }
@@ -175,6 +193,13 @@ func (s *Stream) sendReplies(c conn) error {
 	for len(f.replies) > 0 && f.replies[0].behind <= s.buffer.sent {
 		out = append(out, f.replies[0].frame...)
 		f.replies = f.replies[1:]
+	}
+	if f.sayDue && f.sayBehind <= s.buffer.sent {
+		f.sayDue = false
+		if f.says != f.said {
+			f.said = f.says
+			out = append(out, busyMessage(f.says)...)
+		}
 	}
 	s.mu.Unlock()
 	if len(out) == 0 {

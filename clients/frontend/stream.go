@@ -72,6 +72,7 @@ type Stream struct {
 	toSend    chan struct{} // capacity 1: holds a mark if there are frames to send
 	changed   chan struct{} // capacity 1: a mark makes await and put look at the changed state
 	commanded chan struct{} // capacity 1: holds a mark if commands wait for NextCommand
+	freed     chan struct{} // capacity 1: a mark makes WaitFree look at the state
 
 	mu                 sync.Mutex // guards the rest
 	buffer             sendBuffer
@@ -145,6 +146,7 @@ func Dial(ctx context.Context, address string, settings StreamSettings) (*Stream
 		toSend:    make(chan struct{}, 1),
 		changed:   make(chan struct{}, 1),
 		commanded: make(chan struct{}, 1),
+		freed:     make(chan struct{}, 1),
 		buffer:    sendBuffer{mem: make([]byte, settings.Keep)},
 	}
 	if err := s.readSecret(); err != nil {
@@ -273,6 +275,7 @@ func (s *Stream) fail(err error) {
 	s.mu.Unlock()
 	signal(s.changed)
 	signal(s.commanded)
+	signal(s.freed)
 }
 
 // run sends until the stream is closed or fails.

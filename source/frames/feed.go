@@ -40,8 +40,9 @@ type feed struct {
 	lastFrontend     string   // name and place of the front-end that was attached last
 	sourceName       string   // how a front-end calls the source; "": none has said that
 	life             live.Life
-	lastRefusal      string // reason of the last refusal
-	oldVersionWarned bool   // the log has said that a version-1 front-end cannot be told what was given up
+	busy             live.BusyCauses // why the readout unit is busy
+	lastRefusal      string          // reason of the last refusal
+	oldVersionWarned bool            // the log has said that a version-1 front-end cannot be told what was given up
 
 	lastLine string // last line of the program's standard error
 }

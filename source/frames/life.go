@@ -83,9 +83,31 @@ func (f *feed) describeSource() []answer {
 	return out
 }
 
+// SetBusy implements live.BusyListener.
+func (f *feed) SetBusy(s live.BusyState) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.busy = s.Causes
+	if f.session != nil {
+		wake(f.session.ackDue)
+	}
+}
+
+// setBusy notes whether the front-end is busy.
+func (s *session) setBusy(busy bool) {
+	if s.busy != busy && s.feed.set.OnBusy != nil {
+		s.feed.set.OnBusy(busy)
+	}
+	s.busy = busy
+}
+
 // takeMessage handles a message of the front-end, once the consumer sees the fragments that came before it.
 func (s *session) takeMessage(fr *frame) error {
 	s.feed.store.publish()
+	if fr.Type == messageBusy || fr.Type == messageFree {
+		s.setBusy(fr.Type == messageBusy)
+		return nil
+	}
 	reply, err := live.ParseReply(fr.Type)
 	if err != nil {
 		return formatErrorf("message %d is unknown", fr.Type)

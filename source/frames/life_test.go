@@ -46,6 +46,7 @@ func TestLifeOnTheWire(t *testing.T) {
 	expect(answer{Code: codeConfig, Sentence: f.set.Config[1:]})
 	expect(answer{Code: codeConfig, A: maxSentence, Sentence: "x"})
 	expect(answer{Code: codeCommand, A: 1, B: 42, C: uint32(live.Prepare), D: uint32(live.Prepare)})
+	expect(answer{Code: codeUnitBusy, B: 42})
 	f.Want(live.Begin)
 	p.send(message(1, uint8(live.ReplyReady), ""))
 	expect(answer{Code: codeCommand, A: 2, B: 42, C: uint32(live.Begin), D: uint32(live.Begin)})
@@ -93,6 +94,51 @@ func TestDoneBehindFragments(t *testing.T) {
 	patiently.Until(t, "it has arrived", func() bool { return f.Life().Arrived && !f.Life().Untaken })
 }
 
+// TestBusyOnTheWire: a front-end that follows the run hears of each state of the readout unit once; its own counts
+// until it is gone. One that follows nothing hears nothing.
+func TestBusyOnTheWire(t *testing.T) {
+	set, says := settings("127.0.0.1:0"), make(chan bool, 10)
+	set.OnBusy = func(busy bool) { says <- busy }
+	opened, err := OpenTCP(t.Context(), set)
+	must.OK(t, err)
+	t.Cleanup(func() { must.OK(t, opened.Close()) })
+	f := opened.(*feed)
+	p, _ := connect(t, f, follower)
+	next := func(want uint64) {
+		t.Helper()
+		a := p.answer()
+		for a.Code == codeSource || a.Code == codeCommand {
+			a = p.answer()
+		}
+		if want := (answer{Code: codeUnitBusy, A: want, B: 42}); a != want {
+			t.Fatalf("the answer is %+v, and not %+v", a, want)
+		}
+	}
+	next(0)
+	f.SetBusy(live.BusyState{Causes: 1 << live.BusyBuilders})
+	next(1)
+	f.SetBusy(live.BusyState{Causes: 1 << live.BusyBuilders})
+	f.SetBusy(live.BusyState{Causes: 1<<live.BusyBuilders | 1<<live.BusyIntake})
+	next(3)
+	p.send(append(message(0, messageBusy, ""), message(0, messageBusy, "")...))
+	p.send(append(message(0, messageFree, ""), message(0, messageBusy, "")...))
+	for _, want := range []bool{true, false, true} {
+		if patiently.Receive(t, says, "it says nothing") != want {
+			t.Fatalf("it does not say %v", want)
+		}
+	}
+	must.OK(t, p.Close())
+	if patiently.Receive(t, says, "it is busy though it is gone") {
+		t.Fatal("it is busy though it is gone")
+	}
+	p, _ = connect(t, f, plain)
+	f.SetBusy(live.BusyState{})
+	f.SetSafeBelow(1)
+	if a := p.answer(); a.Code != codeAcknowledged {
+		t.Errorf("one that follows nothing hears %+v", a)
+	}
+}
+
 // TestBadMessages: what is no message is refused with a sentence, and the flag is unknown to those that follow nothing.
 func TestBadMessages(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -110,7 +156,7 @@ func TestBadMessages(t *testing.T) {
 			p, _ := connect(t, f, c.as)
 			p.send(c.what)
 			a := p.answer()
-			for a.Code == codeSource || a.Code == codeCommand {
+			for a.Code == codeSource || a.Code == codeCommand || a.Code == codeUnitBusy {
 				a = p.answer()
 			}
 			if a.Code != codeBadFormat || !strings.Contains(a.Sentence, c.want) {

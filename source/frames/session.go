@@ -53,6 +53,7 @@ type session struct {
 	received         uint64        // fragments
 	belowResumeCount uint64        // fragments below resumeFrom since the last report of them
 	belowRanges      givenUpRanges // the same as ranges, to be told to the front-end
+	busy             bool          // the front-end says so; owned by the goroutine that reads
 
 	// guarded by feed.mu
 	newGivenUp   givenUpRanges // given up, and not told to the front-end yet
@@ -252,6 +253,7 @@ func eventsFrom(numbers []uint64, from uint64) map[uint64]struct{} {
 func (s *session) detach(why error) {
 	f := s.feed
 	f.store.discardUnparsed()
+	s.setBusy(false)
 	f.mu.Lock()
 	f.stepLifeLocked(live.LifeInput{Event: live.FrontendGone})
 	f.state.attachedFrontend, f.session = "", nil
@@ -329,6 +331,8 @@ func (s *session) runAcks(over <-chan struct{}) {
 type ackedState struct {
 	safeBelow uint64
 	endAcked  bool
+	saidBusy  bool // the front-end knows whether the readout unit is busy
+	busy      live.BusyCauses
 }
 
 // appendAnswers appends the answers that are due. Given-up fragments come before the acknowledgement that covers them.
@@ -337,7 +341,7 @@ func (s *session) appendAnswers(dst []byte, t *ackedState, repeat bool) []byte {
 	f.mu.Lock()
 	safe, news := f.state.ackFor(s.version), s.newGivenUp
 	ended, end := f.state.ended, f.state.endEvent
-	commands := s.newCommands
+	commands, busy := s.newCommands, f.busy
 	s.newCommands = nil
 	if s.newGivenUp = nil; s.detached {
 		safe = s.detachedSafe // fragments given up from now on are not in news
@@ -345,6 +349,10 @@ func (s *session) appendAnswers(dst []byte, t *ackedState, repeat bool) []byte {
 	f.mu.Unlock()
 	for _, a := range commands {
 		dst = appendAnswer(dst, s.version, a)
+	}
+	if s.follows && (!t.saidBusy || t.busy != busy) {
+		t.saidBusy, t.busy = true, busy
+		dst = appendAnswer(dst, s.version, answer{Code: codeUnitBusy, A: uint64(busy), B: f.set.Run})
 	}
 	for _, x := range news {
 		dst = appendAnswer(dst, s.version, x.answer())
@@ -470,6 +478,9 @@ func (s *session) publishFrames(fragments, bytes, repeated uint64) {
 		s.newGivenUp.add(x)
 	}
 	f.mu.Unlock()
+	if news {
+		s.setBusy(false)
+	}
 	if news || len(s.belowRanges) > 0 {
 		wake(s.ackDue)
 	}

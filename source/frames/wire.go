@@ -66,6 +66,13 @@ const (
 	codeProofWanted // the front-end must prove that it has the secret
 	codeSource      // to a front-end that follows the run: the source's id and name
 	codeConfig      // to it, too: a piece of its part of the configuration
+	codeUnitBusy    // to it, too: whether the readout unit is busy
+)
+
+// Messages by which a front-end says whether it is busy; those below are live.Reply.
+const (
+	messageBusy = 4
+	messageFree = 5
 )
 
 // Reasons in a codeGivenUp answer.

@@ -19,4 +19,7 @@ type FeedSettings struct {
 	// WrapBits is how many bits the counter of the front-end has; 0: it numbers events with 64 bits. The numbers that a
 	// feed gives are the front-end's, those that it is told are unwrapped: it must not compare them.
 	WrapBits uint8
+	// OnBusy is called when the front-end says that it is busy, and when it is so no more, in turns; nil: nobody wants to
+	// know. The feed calls it without a lock of its own, and it does not wait.
+	OnBusy func(busy bool)
 }

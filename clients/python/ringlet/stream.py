@@ -28,13 +28,13 @@ _HELLO = struct.Struct("<4sBBHQHHI")
 _OPTION = struct.Struct("<HH")
 _HEAD = struct.Struct("<4sBBHQQ")  # of an answer; all that one of version 1 has
 _REST = struct.Struct("<II")
-_ACCEPTED, _OUTCOME, _GIVEN_UP, _END_TAKEN, _COMMAND, _PROVE, _SOURCE, _CONFIG = 0, 1, 7, 8, 9, 10, 11, 12
+_ACCEPTED, _OUTCOME, _GIVEN_UP, _END_TAKEN, _COMMAND, _PROVE, _SOURCE, _CONFIG, _BUSY = 0, 1, 7, 8, 9, 10, 11, 12, 13
 _FRAME = struct.Struct("<QIBBHI")
 _MARK = 0x5246
 _UNCHECKED, _END, _TYPED, _TRIGGER, _STAMP, _MESSAGE = 1, 2, 4, 8, 16, 32
 _WORD = struct.Struct("<Q")
 _FOLLOW = 0x8004  # option: it follows the run, and cannot do without
-_READY, _FAILED, _DONE = 1, 2, 3
+_READY, _FAILED, _DONE, _SAY_BUSY, _SAY_FREE = 1, 2, 3, 4, 5
 _COMMANDS = "prepare", "begin", "pause", "resume", "end"
 _MOST = 1 << 30  # bytes of a fragment; the readout unit says how many it takes
 _BATCH = 1 << 18  # bytes that are sent at once
@@ -107,6 +107,8 @@ class Stream:
             self._options += _OPTION.pack(_FOLLOW, 0)
         self._commands, self._source, self._connections = collections.deque(maxlen=64), (0, ""), 0
         self._config = b""
+        self._busy, self._hears = 0, False  # why the readout unit is busy; it says so, and wants to hear it
+        self._own, self._said, self._word = False, False, None  # this front-end is busy; so says the last word, a batch
         self._says = (255 if type is None else type, 0xFFFF if source is None else source, run)
         self._most = keep
         self._lock = threading.Lock()
@@ -222,6 +224,41 @@ class Stream:
                 return  # the connection is another one: the readout unit asks again
             self._seal()
             self._unsent.append((0, frame, b""))  # behind all fragments so far, and not kept
+            self._idle = False
+            self._filled.notify()
+
+    @property
+    def busy(self):
+        """Why the readout unit is busy, in a stream with follow: 1 builder units do not take what it has, 2 memory of a
+        source is nearly full, 4 a front-end says that it is busy; their sum. 0: it is free, or there is no connection."""
+        return self._busy
+
+    def wait_free(self, timeout=None):
+        """Wait until the readout unit is free, in a stream with follow; after timeout seconds raise TimeoutError."""
+        until = None if timeout is None else time.monotonic() + timeout
+        with self._lock:
+            while self._busy:
+                if self._closed:
+                    raise ValueError("the stream is closed")
+                self._wait(until, "the readout unit is busy still")
+
+    def set_busy(self, busy=True):
+        """Say whether this front-end is busy, in a stream with follow: then its readout unit is, too, and says so to whoever
+        throttles the trigger. The word follows what was sent before, and is said again after a break. It does not wait."""
+        with self._lock:
+            self._own = bool(busy)
+            self._say()
+
+    def _say(self):
+        """Say whether this front-end is busy, if the readout unit wants to hear it and has not, with the lock held."""
+        if self._word is not None and self._unsent and self._unsent[-1] is self._word:
+            self._unsent.pop()  # it is not sent yet, and no longer true
+            self._word, self._said = None, not self._said
+        if self._hears and self._own != self._said:
+            kind = _SAY_BUSY if self._own else _SAY_FREE
+            self._seal()
+            self._word, self._said = (0, _FRAME.pack(0, 0, _UNCHECKED | _MESSAGE, kind, _MARK, 0), b""), self._own
+            self._unsent.append(self._word)
             self._idle = False
             self._filled.notify()
 
@@ -449,6 +486,9 @@ class Stream:
                         self._source, self._config = (a, sentence.partition("\n")[0]), b""
                     elif code == _CONFIG:
                         self._config += sentence.encode(errors="surrogateescape")
+                    elif code == _BUSY:
+                        self._busy, self._hears = a, True
+                        self._say()
                     elif code == _COMMAND and 0 < c <= len(_COMMANDS):
                         self._told_end = self._told_end or _COMMANDS[c - 1] == "end"
                         self._commands.append(Command(_COMMANDS[c - 1], b, *self._source, self._config, a,
@@ -527,6 +567,7 @@ class Stream:
             self._commands.clear()
             self._told_end = False
             self._connections += 1
+            self._busy, self._hears, self._said, self._word = 0, False, False, None
             # The readout unit may wait with a fragment for the two behind it, to see whether its number is right.
             self._largest = min(largest, _MOST, max(65535, self._most // 3 - 36))
             self.next = event
