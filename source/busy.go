@@ -184,7 +184,8 @@ func (b *busySender) send(ctx context.Context) {
 	}
 }
 
-// sendOnce sends one datagram. A receiver that is new at its address is found by the second attempt.
+// sendOnce sends one datagram. A receiver that is new at its address is found by the second attempt. The error of a
+// datagram over UDP is that of the one before.
 func (b *busySender) sendOnce(over bool) {
 	b.mu.Lock()
 	d := &b.datagram
@@ -193,10 +194,7 @@ func (b *busySender) sendOnce(over bool) {
 	message := d.append(nil)
 	b.mu.Unlock()
 	err := b.write(message)
-	if err != nil {
-		err = b.write(message)
-	}
-	if err == nil {
+	if err == nil || b.write(message) == nil && b.network != "udp" {
 		return
 	}
 	b.mu.Lock()

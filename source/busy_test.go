@@ -139,6 +139,21 @@ func TestBusyWithoutReceiver(t *testing.T) {
 	readBusy(t, conn, 1)
 }
 
+// TestBusyWithoutReceiverByUDP: the kernel tells of a datagram that nobody took when the next one is sent.
+func TestBusyWithoutReceiverByUDP(t *testing.T) {
+	free, err := net.ListenPacket("udp", "127.0.0.1:0")
+	must.OK(t, err)
+	at := free.LocalAddr().String()
+	must.OK(t, free.Close())
+	l, _ := openBusy(t, "udp:"+at)
+	used := uint64(0)
+	patiently.Until(t, "a datagram is lost", func() bool {
+		used = 10 - used
+		l.NoteRetained(used, 10)
+		return l.BusyStats().Unsent > 0
+	})
+}
+
 func TestParseBusyTarget(t *testing.T) {
 	for text, want := range map[string]string{
 		"unix:/run/busy":   "unixgram /run/busy",

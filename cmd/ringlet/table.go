@@ -156,6 +156,11 @@ func builtRows(row printRow, r *nodes.Report) {
 func timeRows(row printRow, r *nodes.Report) {
 	row("build latency", "p50 %s, p99 %s, p99.9 %s, max %s", micros(r.LatencyUs.P50), micros(r.LatencyUs.P99),
 		micros(r.LatencyUs.P999), micros(r.LatencyUs.Max))
+	if r.DeadUs > 0 {
+		row("dead time", "%s in %s of %s; in it builder units %s, intake %s, front-ends %s", micros(int64(r.DeadUs)),
+			withUnit(r.BusyTimes, "time", "times"), withUnit(r.RUs, "readout unit", "readout units"),
+			micros(int64(r.DeadBuildersUs)), micros(int64(r.DeadIntakeUs)), micros(int64(r.DeadFrontEndUs)))
+	}
 	if r.BarrierUs.Max == 0 && len(r.BarrierHolders) == 0 {
 		return // no node had to wait for another
 	}

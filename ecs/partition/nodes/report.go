@@ -72,7 +72,12 @@ type Report struct {
 
 	BarrierShare   float64         `json:"barrier_share"` // of the readout units' time
 	BarrierUs      Quantiles3      `json:"barrier_us"`
-	PhaseSkewUs    Quantiles3      `json:"phase_skew_us"`    // from the first readout unit in the barrier to the last, per epoch
+	PhaseSkewUs    Quantiles3      `json:"phase_skew_us"`                      // from the first readout unit in the barrier to the last, per epoch
+	BusyTimes      uint64          `json:"busy_times,omitempty" sum:"ru.busy"` // that a readout unit with live sources became busy
+	DeadUs         uint64          `json:"dead_us,omitempty" sum:"ru.dead_us"` // sum of the units; by cause below, which may hold together
+	DeadBuildersUs uint64          `json:"dead_builders_us,omitempty" sum:"ru.dead_builders_us"`
+	DeadIntakeUs   uint64          `json:"dead_intake_us,omitempty" sum:"ru.dead_intake_us"`
+	DeadFrontEndUs uint64          `json:"dead_front_end_us,omitempty" sum:"ru.dead_front_end_us"`
 	BarrierHolders []BarrierHolder `json:"holders"`          // in the order of the number of epochs, highest first
 	LatencyUs      Quantiles4      `json:"build_latency_us"` // token issued to MEP complete
 
