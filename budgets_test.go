@@ -114,7 +114,7 @@ var budgets = map[string]int{
 	"readoutunit":              2900,
 	"source":                   4600,
 	"source/ejfat":             560,
-	"source/frames":            2150,
+	"source/frames":            2200,
 	"source/live":              1790,
 	"source/shmring":           510,
 	"shmem":                    3300,
