@@ -130,15 +130,22 @@ func (c *cluster) runWithFaults(ctx context.Context, r plannedRun, t *trial) {
 // 10 s.
 const returnTimeout = 60 * time.Second
 
-// awaitReturn waits until all units of the run take part in it again, or the run is over.
+// wholeFor is how long nothing may be missing: whoever stood still may be found to be lost only after it moves again.
+const wholeFor = 2 * time.Second
+
+// awaitReturn waits until all units of the run take part in it again, for a while, or the run is over.
 func (c *cluster) awaitReturn(ctx context.Context, r plannedRun, t *trial) {
 	began, missing := time.Now(), []string(nil)
+	whole := began
 	err := pollUntil(ctx, "all that was struck was back", returnTimeout, func(ctx context.Context) (done bool, err error) {
 		var state string
 		state, missing, err = c.operator.missingUnits(ctx, r.Layout.members(), r.excluded())
-		return err == nil && (len(missing) == 0 || state != "Running"), err
+		if err != nil || len(missing) > 0 {
+			whole = time.Now()
+		}
+		return err == nil && (time.Since(whole) >= wholeFor || state != "Running"), err
 	})
-	if t.TimeToReturn = time.Since(began); err != nil {
+	if t.TimeToReturn = whole.Sub(began); err != nil {
 		t.NotBack = fmt.Sprintf("%s, and not back: %s", errText(err), strings.Join(missing, ", "))
 	}
 }
