@@ -341,6 +341,8 @@ func (c *readout) report(f *figures) {
 	for _, s := range f.Readout.Live {
 		f.histogram(HistogramSourceSizes+strconv.Itoa(int(s.SourceID)), s.Sizes)
 		f.histogram(HistogramSourceIntervals+strconv.Itoa(int(s.SourceID)), s.Intervals)
+		f.histogram(HistogramSourceBanks+strconv.Itoa(int(s.SourceID)), s.Banks)
+		f.message.SourceHistories = append(f.message.SourceHistories, historyMessage(&s))
 	}
 	if why := unit.InputFailure(); why != nil {
 		c.reportBadInput(why)

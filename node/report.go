@@ -38,11 +38,12 @@ const (
 	HistogramFilter     = "filter_us"
 )
 
-// Histograms of a live source, with its id appended: the sizes of the fragments that came, bytes; and the time from one
-// to the next, µs, of fragments that were read together their mean.
+// Histograms of a live source, with its id appended: the sizes of the fragments that came, bytes; the time from one to
+// the next, µs, of fragments that were read together their mean; and how many banks a container has.
 const (
 	HistogramSourceSizes     = "source_bytes."
 	HistogramSourceIntervals = "source_interval_us."
+	HistogramSourceBanks     = "source_banks."
 )
 
 // HistogramKernelDelay is the histogram of a node's packets, µs, if the kernel's time stamps are enabled: from the

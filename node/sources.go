@@ -90,3 +90,16 @@ func sourceLives(l *source.Live) (out []*nodev1.SourceLife) {
 	}
 	return out
 }
+
+// historyMessage tells when fragments of a source were missing: up to the last bin that has an event.
+func historyMessage(s *source.LiveStats) *nodev1.SourceHistory {
+	m := &nodev1.SourceHistory{Source: uint32(s.SourceID), BinMs: uint64(s.History.Width.Milliseconds())}
+	events, missing := make([]uint64, 0, live.HistoryBins), make([]uint64, 0, live.HistoryBins)
+	for _, b := range s.History.Bins {
+		events, missing = append(events, b.Events), append(missing, b.Missing)
+		if b.Events > 0 {
+			m.Events, m.Missing = events, missing
+		}
+	}
+	return m
+}

@@ -31,9 +31,13 @@ type LiveStats struct {
 	// some, or while it is too early to tell.
 	Disjoint string `count:"-"`
 	// Sizes are those of the fragments that have come, in bytes, and Intervals the times from one to the next, in µs; of
-	// fragments that were read together their mean. They have one significant digit.
+	// fragments that were read together their mean. Banks are how many banks the containers among them have. They have
+	// one significant digit.
 	Sizes     *hdr.Histogram `count:"-"`
 	Intervals *hdr.Histogram `count:"-"`
+	Banks     *hdr.Histogram `count:"-"`
+	// History says when its fragments were missing.
+	History live.History `count:"-"`
 }
 
 // SourceStats returns the counters and the state of each source, in order of source id.
@@ -52,7 +56,8 @@ func (l *Live) SourceStats() []LiveStats {
 			LastFault: in.lastFault,
 		}
 		copied := in.arrivals.clone()
-		out[i].Sizes, out[i].Intervals = copied.sizes, copied.intervals
+		out[i].Sizes, out[i].Intervals, out[i].Banks = copied.sizes, copied.intervals, copied.banks
+		out[i].History = l.matcher.History(i)
 		if e, ok := in.feed.(live.Explainer); ok {
 			out[i].Refusal = e.Explain()
 		}

@@ -87,6 +87,7 @@ func TestARunFromThePage(t *testing.T) {
 	b.js(`window.exported = ""; fetch(document.querySelector("a[download]").href).then(r => r.json()).then(o => window.exported = String(o.number))`)
 	b.wait("the record is exported as JSON", `window.exported === "7"`)
 	b.wait("sizes of a source are drawn", `document.querySelectorAll(".distributions .bar").length === 3`)
+	b.wait("when its fragments were missing is drawn", `document.querySelectorAll(".distributions .lacks").length === 1`)
 	b.fill(".distributions input", "1")
 	b.js(`document.querySelector(".distributions input").dispatchEvent(new Event("change"))`)
 	b.wait("beside those of run 1", `document.querySelector(".distributions path.other")`)

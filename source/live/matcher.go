@@ -208,10 +208,16 @@ func (m *Matcher) FinishCut(now time.Duration) {
 	c, n := m.cuts.list[0], &m.numbering
 	m.cuts.remove()
 	for i := range n.sources {
-		n.sources[i].counts.Missing += uint64(c.Events)
+		s := &n.sources[i]
+		s.missingBefore = s.counts.Missing
+		s.counts.Missing += uint64(c.Events)
 	}
 	n.forgetBelow(c.First, false)
 	n.forgetBelow(c.End(), true)
+	for i := range n.sources {
+		s := &n.sources[i]
+		s.history.add(now, uint64(c.Events), s.counts.Missing-s.missingBefore)
+	}
 	n.placePending(now)
 }
 
@@ -231,6 +237,9 @@ func (m *Matcher) TakeDropped() []DroppedFragment {
 
 // Counts returns the accounts of a source.
 func (m *Matcher) Counts(source int) Counts { return m.numbering.sources[source].counts }
+
+// History returns when the fragments of a source were missing.
+func (m *Matcher) History(source int) History { return m.numbering.sources[source].history }
 
 // Step decides what depends on time. It returns how far the data go, and when to call it again; Never, if only a
 // fragment can change anything.

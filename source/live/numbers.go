@@ -38,6 +38,8 @@ type sourceNumbers struct {
 	highestPlaced     uint64        // unordered: the highest number whose fragment is in a place
 	fragments         []FragmentRef // by event
 	counts            Counts
+	missingBefore     uint64 // counts.Missing before the cut that is being finished
+	history           History
 }
 
 // noFragment marks a slot without a fragment.

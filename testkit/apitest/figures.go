@@ -85,7 +85,8 @@ func setBuiltTotals(r *ecsv1.Run, ticks uint64) {
 		`{"events_built":%d,"accounting_ok":true,`+
 			`"counters":[{"node":"n0","counters":{"ru.mfps_read":%d,"bu.meps_built":%d}}],`+
 			`"sources":[{"source":0,"name":"tof","fragments":%d,"used":%d,"missing":%d,"size_bytes":{"p50":%d,"bars":[`+
-			`{"from":96,"to":99,"n":%d},{"from":%d,"to":215,"n":%d},{"from":400,"to":415,"n":%d}]}}]}`,
+			`{"from":96,"to":99,"n":%d},{"from":%d,"to":215,"n":%d},{"from":400,"to":415,"n":%d}]},`+
+			`"missing_by_time":{"bin_ms":1000,"events":[800,800,400],"missing":[0,9,0]}}]}`,
 		r.EventsBuilt, r.EventsBuilt/packing, r.EventsBuilt/packing/4, r.EventsBuilt, r.EventsBuilt, r.Number,
 		190+r.Number, r.EventsBuilt/4+1, 190+r.Number, r.EventsBuilt/2+1, r.EventsBuilt/8+1)
 }

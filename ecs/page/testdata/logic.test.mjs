@@ -368,7 +368,7 @@ test("registers have marks, what was counted since the clear, and free slots of 
 });
 
 test("histograms of sources are read, compared by name and written for other programs", () => {
-  const report = (name, bars) => JSON.stringify({ sources: [{ source: 1, name, fragments: 4, missing: 1, used: 4, size_bytes: { p50: 100, bars } }] });
+  const report = (name, bars) => JSON.stringify({ sources: [{ source: 1, name, fragments: 4, missing: 1, used: 4, size_bytes: { p50: 100, bars }, missing_by_time: { bin_ms: 2000, events: [50, 0, 100], missing: [0, 0, 25] } }] });
   const [mine] = of.readSources(report("tof, left", [{ from: 100, to: 103, n: 3 }, { from: 200, to: 207, n: 1 }])), others = of.readSources(report("tof, left", [{ from: 100, to: 103, n: 30 }, { from: 400, to: 415, n: 30 }]));
   assert.deepEqual([mine.name, mine.missing, mine.size_bytes.sum, mine.size_bytes.p50, mine.interval_us], ["tof, left", 1, 4, 100, null]);
   assert.equal(of.likeness(mine.size_bytes, of.find(others, mine).size_bytes), 0.5);
@@ -377,6 +377,8 @@ test("histograms of sources are read, compared by name and written for other pro
   const range = of.span(mine.size_bytes, null), drawn = of.steps(mine.size_bytes, range);
   assert.deepEqual([drawn[0].x, drawn[0].height, drawn[1].height], [0, 1, 1 / 3]);
   assert.ok(drawn[1].x + drawn[1].width <= 1.0001 && drawn[1].x > drawn[0].x + drawn[0].width);
-  assert.equal(of.csv(7, [mine]), 'run,source,name,quantity,from,to,count\n7,1,"tof, left",size_bytes,100,103,3\n7,1,"tof, left",size_bytes,200,207,1\n');
+  assert.equal(of.csv(7, [mine]), 'run,source,name,quantity,from,to,count\n7,1,"tof, left",size_bytes,100,103,3\n7,1,"tof, left",size_bytes,200,207,1\n7,1,"tof, left",missing_s,4,6,25\n');
+  assert.deepEqual(mine.history[2], { from: 4, to: 6, events: 100, missing: 25 });
+  assert.deepEqual(mine.history.map((c) => of.shadeOf(c).toFixed(2)), ["0.00", "0.00", "0.60"]);
   assert.deepEqual([of.readSources("{"), of.readSources(""), of.span(null)], [[], [], null]);
 });

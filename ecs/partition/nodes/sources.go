@@ -62,6 +62,26 @@ type SourceReport struct {
 
 	SizeBytes  *Distribution `json:"size_bytes,omitempty"`  // of the fragments that came
 	IntervalUs *Distribution `json:"interval_us,omitempty"` // from one fragment to the next; of those read together their mean
+	Banks      *Distribution `json:"banks,omitempty"`       // of the fragments that are containers of banks
+
+	MissingByTime *MissingByTime `json:"missing_by_time,omitempty"`
+}
+
+// MissingByTime says when fragments of a source were missing, in bins of one length from the first MEP on.
+type MissingByTime struct {
+	BinMs   uint64   `json:"bin_ms"`
+	Events  []uint64 `json:"events"`  // that were put into MEPs, by bin
+	Missing []uint64 `json:"missing"` // fragments that these events lack
+}
+
+// missingByTime is the history of a source in a report; nil if no event was put into a MEP.
+func missingByTime(r *nodev1.Report, source int) *MissingByTime {
+	for _, h := range r.GetSourceHistories() {
+		if int(h.GetSource()) == source && len(h.GetEvents()) > 0 && len(h.GetEvents()) == len(h.GetMissing()) {
+			return &MissingByTime{h.GetBinMs(), h.GetEvents(), h.GetMissing()}
+		}
+	}
+	return nil
 }
 
 // Distribution of a quantity, to one significant digit.
@@ -110,8 +130,11 @@ func (r *reporter) fillSources(out *Report) {
 		readCounters(&s, readout.Counters, strconv.Itoa(id))
 		s.UnusedAtEnd = s.Fragments - min(s.Fragments, s.UsedInMEPs+s.Thrown)
 		r.fillReasons(&s)
-		s.SizeBytes = distributionOf(figures.Histogram(reports[src.RU], node.HistogramSourceSizes+strconv.Itoa(id)))
-		s.IntervalUs = distributionOf(figures.Histogram(reports[src.RU], node.HistogramSourceIntervals+strconv.Itoa(id)))
+		of := func(name string) *Distribution {
+			return distributionOf(figures.Histogram(reports[src.RU], name+strconv.Itoa(id)))
+		}
+		s.SizeBytes, s.IntervalUs = of(node.HistogramSourceSizes), of(node.HistogramSourceIntervals)
+		s.Banks, s.MissingByTime = of(node.HistogramSourceBanks), missingByTime(reports[src.RU], id)
 		out.Sources = append(out.Sources, s)
 	}
 }

@@ -2,7 +2,7 @@
 import { num } from "./logic.js";
 
 // quantities are what the record has histograms of, with their units.
-export const quantities = [{ key: "size_bytes", title: "Sizes", unit: "bytes" }, { key: "interval_us", title: "Intervals", unit: "µs" }];
+export const quantities = [{ key: "size_bytes", title: "Sizes", unit: "bytes" }, { key: "interval_us", title: "Intervals", unit: "µs" }, { key: "banks", title: "Banks", unit: "banks" }];
 
 // readSources reads the sources of a report, which is the JSON of a record.
 export function readSources(reportJSON) {
@@ -13,7 +13,7 @@ export function readSources(reportJSON) {
     return [];
   }
   return ((report && report.sources) || []).map((x) => ({
-    id: num(x.source), name: x.name || "", fragments: num(x.fragments), missing: num(x.missing), used: num(x.used),
+    id: num(x.source), name: x.name || "", fragments: num(x.fragments), missing: num(x.missing), used: num(x.used), history: readHistory(x.missing_by_time),
     ...Object.fromEntries(quantities.map(({ key }) => [key, readBars(x[key])])),
   }));
 }
@@ -24,6 +24,15 @@ function readBars(d) {
   const sum = bars.reduce((n, b) => n + b.n, 0);
   return sum ? { bars, sum, p50: num(d.p50) } : null;
 }
+
+// readHistory reads when fragments were missing: cells from the first MEP on, each with its seconds, events and missing fragments.
+function readHistory(d) {
+  const missing = (d && d.missing) || [], each = num(d && d.bin_ms) / 1000;
+  return ((d && d.events) || []).map((n, i) => ({ from: i * each, to: (i + 1) * each, events: num(n), missing: num(missing[i]) }));
+}
+
+// shadeOf is how dark a cell is, from 0 to 1: a little for one missing fragment, full where every event lacks one.
+export const shadeOf = (c) => (c.missing && c.events ? 0.2 + 0.8 * Math.sqrt(Math.min(1, c.missing / c.events)) : 0);
 
 // find finds the same source in another run: by name if it has one, else by its place in the input.
 export const find = (list, x) => list.find((y) => (x.name ? y.name === x.name : y.id === x.id)) || null;
@@ -47,9 +56,13 @@ export function steps(d, { lo, hi }) {
   return d.bars.map((b) => ({ x: x(b.from), width: Math.max(0.008, x(b.to + 1) - x(b.from)), height: b.n / most, ...b }));
 }
 
-// csv writes the histograms of a run for other programs: a line for each bar.
+// csv writes the histograms of a run for other programs: a line for each bar, and for each time at which fragments were missing, in s.
 export function csv(run, list) {
   const quoted = (v) => (/[",\n\r]/.test(v) ? `"${v.replaceAll('"', '""')}"` : v);
-  const lines = list.flatMap((x) => quantities.flatMap(({ key }) => (x[key] ? x[key].bars : []).map((b) => [run, x.id, quoted(x.name), key, b.from, b.to, b.n])));
+  const line = (x, key, b, n) => [run, x.id, quoted(x.name), key, b.from, b.to, n];
+  const lines = list.flatMap((x) => [
+    ...quantities.flatMap(({ key }) => (x[key] ? x[key].bars : []).map((b) => line(x, key, b, b.n))),
+    ...x.history.filter((c) => c.missing).map((c) => line(x, "missing_s", c, c.missing)),
+  ]);
   return ["run,source,name,quantity,from,to,count", ...lines.map((l) => l.join(","))].join("\n") + "\n";
 }

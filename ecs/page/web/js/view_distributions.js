@@ -1,6 +1,6 @@
-// The card of a run's sources: sizes and intervals as small plots, beside those of another run, and as a file.
+// The card of a run's sources: sizes, intervals and banks as small plots, beside those of another run, and as a file.
 import { bytes, count, joined, micros, short } from "./logic.js";
-import { csv, find, likeness, quantities, readSources, span, steps } from "./distributions.js";
+import { csv, find, likeness, quantities, readSources, shadeOf, span, steps } from "./distributions.js";
 import { lacking } from "./quality.js";
 import { button, cell, h, s, table, text, toast } from "./dom.js";
 import { told } from "./commands.js";
@@ -8,10 +8,11 @@ import { call } from "./api.js";
 
 const columns = [
   { title: "Source", class: "whole" }, { title: "Fragments", class: "n" }, { title: "Missing", class: "n", help: "fragments that were not there when their event was built" },
-  { title: "Sizes", help: "of the fragments that came" }, { title: "Intervals", help: "from one fragment to the next" },
+  { title: "Missing by time", help: "from the first MEP of the run on" },
+  { title: "Sizes", help: "of the fragments that came" }, { title: "Intervals", help: "from one fragment to the next" }, { title: "Banks", help: "of the fragments that are containers of banks" },
 ];
 const wide = 220, high = 44;
-const write = { size_bytes: (v) => joined(bytes(v)), interval_us: micros };
+const write = { size_bytes: (v) => joined(bytes(v)), interval_us: micros, banks: count };
 
 // plot draws a histogram on a logarithmic axis, and that of the other run as a line above it.
 function plot({ key, title }, mine, other) {
@@ -24,6 +25,17 @@ function plot({ key, title }, mine, other) {
   return h("div", {}, s("svg", { class: "histogram", role: "img", "aria-label": `${title}: ${words}`, width: wide, height: high + 1 }, ...rects, ...line, s("line", { class: "tick", x1: 0, x2: wide, y1: high, y2: high })), h("small", {}, words));
 }
 
+// strip draws when fragments were missing, from the first MEP to the last.
+function strip(x) {
+  if (!x.history.length) return h("span", { class: "note" }, "no MEP");
+  const by = wide / x.history.length, seconds = (v) => joined(micros(v * 1e6)), worst = x.history.filter((c) => c.missing).length;
+  const says = (c) => `${seconds(c.from)} to ${seconds(c.to)}: ${count(c.missing)} missing in ${count(c.events)} events`;
+  const cells = x.history.map((c, i) => s("rect", { class: c.events ? "ran" : "rested", x: i * by, width: Math.max(0.5, by - 0.3), height: 16 }, s("title", {}, says(c))));
+  const marks = x.history.flatMap((c, i) => (shadeOf(c) ? [s("rect", { class: "lacks", x: i * by, width: Math.max(0.5, by - 0.3), height: 16, "fill-opacity": shadeOf(c) }, s("title", {}, says(c)))] : []));
+  const words = `${seconds(x.history.at(-1).to)}; ${worst ? `missing in ${worst} of ${x.history.length} parts` : "none missing"}`;
+  return h("div", {}, s("svg", { class: "histogram", role: "img", "aria-label": `Missing by time: ${words}`, width: wide, height: 17 }, ...cells, ...marks), h("small", {}, words));
+}
+
 // distributions is the card; null if the run had no live sources.
 export function distributions(r) {
   const all = readSources(r.reportJson);
@@ -33,7 +45,7 @@ export function distributions(r) {
   const draw = (others, run) => {
     t.body.replaceChildren(...all.map((x) => {
       const other = find(others, x), missing = count(x.missing) + (lacking(x) ? ` (${lacking(x)})` : "");
-      return h("tr", {}, [`${x.id} ${x.name}`, count(x.fragments), missing, ...quantities.map((q) => plot(q, x[q.key], other && other[q.key]))].map((v, i) => cell(columns[i], v)));
+      return h("tr", {}, [`${x.id} ${x.name}`, count(x.fragments), missing, strip(x), ...quantities.map((q) => plot(q, x[q.key], other && other[q.key]))].map((v, i) => cell(columns[i], v)));
     }));
     text(says, run ? `The line is of run ${run}, drawn to the same height. As before: the part of both histograms that is common.` : "Since the process of the readout unit began the run. Axes are logarithmic; point at a bar to read it.");
   };

@@ -1403,9 +1403,11 @@ type Report struct {
 	// How front-ends call the live sources of its readout unit, by the ids of the sources, where the input has no name for them.
 	SourceNames map[uint32]string `protobuf:"bytes,72,rep,name=source_names,json=sourceNames,proto3" json:"source_names,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// How far the live sources of its readout unit are whose front-ends may follow the run, in order of source id.
-	SourceLives   []*SourceLife `protobuf:"bytes,73,rep,name=source_lives,json=sourceLives,proto3" json:"source_lives,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	SourceLives []*SourceLife `protobuf:"bytes,73,rep,name=source_lives,json=sourceLives,proto3" json:"source_lives,omitempty"`
+	// When fragments of the live sources of its readout unit were missing, in order of source id.
+	SourceHistories []*SourceHistory `protobuf:"bytes,76,rep,name=source_histories,json=sourceHistories,proto3" json:"source_histories,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Report) Reset() {
@@ -1662,6 +1664,87 @@ func (x *Report) GetSourceLives() []*SourceLife {
 	return nil
 }
 
+func (x *Report) GetSourceHistories() []*SourceHistory {
+	if x != nil {
+		return x.SourceHistories
+	}
+	return nil
+}
+
+// SourceHistory counts the events that a readout unit has put into MEPs, and the fragments of one live source that they lack,
+// in at most 64 bins of one length of time from the first MEP on.
+type SourceHistory struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the source.
+	Source uint32 `protobuf:"varint,1,opt,name=source,proto3" json:"source,omitempty"`
+	// Length of a bin in ms; it doubles as the run gets longer. 0 if there was no MEP.
+	BinMs uint64 `protobuf:"varint,2,opt,name=bin_ms,json=binMs,proto3" json:"bin_ms,omitempty"`
+	// Events in each bin.
+	Events []uint64 `protobuf:"varint,3,rep,packed,name=events,proto3" json:"events,omitempty"`
+	// Fragments that were missing in them.
+	Missing       []uint64 `protobuf:"varint,4,rep,packed,name=missing,proto3" json:"missing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SourceHistory) Reset() {
+	*x = SourceHistory{}
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SourceHistory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SourceHistory) ProtoMessage() {}
+
+func (x *SourceHistory) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SourceHistory.ProtoReflect.Descriptor instead.
+func (*SourceHistory) Descriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *SourceHistory) GetSource() uint32 {
+	if x != nil {
+		return x.Source
+	}
+	return 0
+}
+
+func (x *SourceHistory) GetBinMs() uint64 {
+	if x != nil {
+		return x.BinMs
+	}
+	return 0
+}
+
+func (x *SourceHistory) GetEvents() []uint64 {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *SourceHistory) GetMissing() []uint64 {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
+}
+
 // Reason is why a fragment of a live source was not used.
 type Reason struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1677,7 +1760,7 @@ type Reason struct {
 
 func (x *Reason) Reset() {
 	*x = Reason{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1689,7 +1772,7 @@ func (x *Reason) String() string {
 func (*Reason) ProtoMessage() {}
 
 func (x *Reason) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1702,7 +1785,7 @@ func (x *Reason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reason.ProtoReflect.Descriptor instead.
 func (*Reason) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{15}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Reason) GetSource() uint32 {
@@ -1745,7 +1828,7 @@ type Missing struct {
 
 func (x *Missing) Reset() {
 	*x = Missing{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +1840,7 @@ func (x *Missing) String() string {
 func (*Missing) ProtoMessage() {}
 
 func (x *Missing) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +1853,7 @@ func (x *Missing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Missing.ProtoReflect.Descriptor instead.
 func (*Missing) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{16}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Missing) GetRuIndex() uint32 {
@@ -1831,7 +1914,7 @@ type Link struct {
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1843,7 +1926,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1856,7 +1939,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{17}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Link) GetRank() uint32 {
@@ -1935,7 +2018,7 @@ type Machine struct {
 
 func (x *Machine) Reset() {
 	*x = Machine{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1947,7 +2030,7 @@ func (x *Machine) String() string {
 func (*Machine) ProtoMessage() {}
 
 func (x *Machine) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1960,7 +2043,7 @@ func (x *Machine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Machine.ProtoReflect.Descriptor instead.
 func (*Machine) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{18}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Machine) GetProcessors() uint32 {
@@ -2050,7 +2133,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2062,7 +2145,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2075,7 +2158,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{19}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Step) GetPhase() uint64 {
@@ -2140,7 +2223,7 @@ type ProfileRequest struct {
 
 func (x *ProfileRequest) Reset() {
 	*x = ProfileRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2152,7 +2235,7 @@ func (x *ProfileRequest) String() string {
 func (*ProfileRequest) ProtoMessage() {}
 
 func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2165,7 +2248,7 @@ func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileRequest.ProtoReflect.Descriptor instead.
 func (*ProfileRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{20}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ProfileRequest) GetKind() string {
@@ -2193,7 +2276,7 @@ type ProfileResponse struct {
 
 func (x *ProfileResponse) Reset() {
 	*x = ProfileResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2205,7 +2288,7 @@ func (x *ProfileResponse) String() string {
 func (*ProfileResponse) ProtoMessage() {}
 
 func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2218,7 +2301,7 @@ func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileResponse.ProtoReflect.Descriptor instead.
 func (*ProfileResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{21}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ProfileResponse) GetData() []byte {
@@ -2245,7 +2328,7 @@ type CheckOutputRequest struct {
 
 func (x *CheckOutputRequest) Reset() {
 	*x = CheckOutputRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2257,7 +2340,7 @@ func (x *CheckOutputRequest) String() string {
 func (*CheckOutputRequest) ProtoMessage() {}
 
 func (x *CheckOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2270,7 +2353,7 @@ func (x *CheckOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckOutputRequest.ProtoReflect.Descriptor instead.
 func (*CheckOutputRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{22}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CheckOutputRequest) GetConfiguration() []byte {
@@ -2316,7 +2399,7 @@ type CheckOutputResponse struct {
 
 func (x *CheckOutputResponse) Reset() {
 	*x = CheckOutputResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[23]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2328,7 +2411,7 @@ func (x *CheckOutputResponse) String() string {
 func (*CheckOutputResponse) ProtoMessage() {}
 
 func (x *CheckOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[23]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2341,7 +2424,7 @@ func (x *CheckOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckOutputResponse.ProtoReflect.Descriptor instead.
 func (*CheckOutputResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{23}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CheckOutputResponse) GetProblem() string {
@@ -2384,7 +2467,7 @@ type RecordedRequest struct {
 
 func (x *RecordedRequest) Reset() {
 	*x = RecordedRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[24]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2396,7 +2479,7 @@ func (x *RecordedRequest) String() string {
 func (*RecordedRequest) ProtoMessage() {}
 
 func (x *RecordedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[24]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2409,7 +2492,7 @@ func (x *RecordedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordedRequest.ProtoReflect.Descriptor instead.
 func (*RecordedRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{24}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RecordedRequest) GetConfiguration() []byte {
@@ -2472,7 +2555,7 @@ type RecordedResponse struct {
 
 func (x *RecordedResponse) Reset() {
 	*x = RecordedResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[25]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2484,7 +2567,7 @@ func (x *RecordedResponse) String() string {
 func (*RecordedResponse) ProtoMessage() {}
 
 func (x *RecordedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[25]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2497,7 +2580,7 @@ func (x *RecordedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordedResponse.ProtoReflect.Descriptor instead.
 func (*RecordedResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{25}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RecordedResponse) GetDirectory() string {
@@ -2579,7 +2662,7 @@ type RecordedBuilder struct {
 
 func (x *RecordedBuilder) Reset() {
 	*x = RecordedBuilder{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[26]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2591,7 +2674,7 @@ func (x *RecordedBuilder) String() string {
 func (*RecordedBuilder) ProtoMessage() {}
 
 func (x *RecordedBuilder) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[26]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2604,7 +2687,7 @@ func (x *RecordedBuilder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordedBuilder.ProtoReflect.Descriptor instead.
 func (*RecordedBuilder) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{26}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RecordedBuilder) GetIndex() uint32 {
@@ -2675,7 +2758,7 @@ type ConcludeRequest struct {
 
 func (x *ConcludeRequest) Reset() {
 	*x = ConcludeRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[27]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2687,7 +2770,7 @@ func (x *ConcludeRequest) String() string {
 func (*ConcludeRequest) ProtoMessage() {}
 
 func (x *ConcludeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[27]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2700,7 +2783,7 @@ func (x *ConcludeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConcludeRequest.ProtoReflect.Descriptor instead.
 func (*ConcludeRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{27}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ConcludeRequest) GetConfiguration() []byte {
@@ -2747,7 +2830,7 @@ type ConcludeResponse struct {
 
 func (x *ConcludeResponse) Reset() {
 	*x = ConcludeResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[28]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2759,7 +2842,7 @@ func (x *ConcludeResponse) String() string {
 func (*ConcludeResponse) ProtoMessage() {}
 
 func (x *ConcludeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[28]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2772,7 +2855,7 @@ func (x *ConcludeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConcludeResponse.ProtoReflect.Descriptor instead.
 func (*ConcludeResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{28}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{29}
 }
 
 // KeepSlowDataRequest has slow data for the run that the node is in.
@@ -2792,7 +2875,7 @@ type KeepSlowDataRequest struct {
 
 func (x *KeepSlowDataRequest) Reset() {
 	*x = KeepSlowDataRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[29]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2804,7 +2887,7 @@ func (x *KeepSlowDataRequest) String() string {
 func (*KeepSlowDataRequest) ProtoMessage() {}
 
 func (x *KeepSlowDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[29]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2817,7 +2900,7 @@ func (x *KeepSlowDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepSlowDataRequest.ProtoReflect.Descriptor instead.
 func (*KeepSlowDataRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{29}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *KeepSlowDataRequest) GetRun() uint32 {
@@ -2857,7 +2940,7 @@ type KeepSlowDataResponse struct {
 
 func (x *KeepSlowDataResponse) Reset() {
 	*x = KeepSlowDataResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[30]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2869,7 +2952,7 @@ func (x *KeepSlowDataResponse) String() string {
 func (*KeepSlowDataResponse) ProtoMessage() {}
 
 func (x *KeepSlowDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[30]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2882,7 +2965,7 @@ func (x *KeepSlowDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepSlowDataResponse.ProtoReflect.Descriptor instead.
 func (*KeepSlowDataResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{30}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{31}
 }
 
 // TapRequest asks for a sample of events.
@@ -2896,7 +2979,7 @@ type TapRequest struct {
 
 func (x *TapRequest) Reset() {
 	*x = TapRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[31]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2908,7 +2991,7 @@ func (x *TapRequest) String() string {
 func (*TapRequest) ProtoMessage() {}
 
 func (x *TapRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[31]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2921,7 +3004,7 @@ func (x *TapRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TapRequest.ProtoReflect.Descriptor instead.
 func (*TapRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{31}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *TapRequest) GetSelection() *v1.Selection {
@@ -3023,7 +3106,7 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\tSuccessor\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\rR\x03run\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
-	"\aaddress\x18\x03 \x01(\tR\aaddress\"\xc1\f\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\"\x8c\r\n" +
 	"\x06Report\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12/\n" +
@@ -3061,7 +3144,8 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\areasons\x18F \x03(\v2\x17.ringlet.node.v1.ReasonR\areasons\x12D\n" +
 	"\tfrontends\x18G \x03(\v2&.ringlet.node.v1.Report.FrontendsEntryR\tfrontends\x12K\n" +
 	"\fsource_names\x18H \x03(\v2(.ringlet.node.v1.Report.SourceNamesEntryR\vsourceNames\x12>\n" +
-	"\fsource_lives\x18I \x03(\v2\x1b.ringlet.node.v1.SourceLifeR\vsourceLives\x1a;\n" +
+	"\fsource_lives\x18I \x03(\v2\x1b.ringlet.node.v1.SourceLifeR\vsourceLives\x12I\n" +
+	"\x10source_histories\x18L \x03(\v2\x1e.ringlet.node.v1.SourceHistoryR\x0fsourceHistories\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a=\n" +
@@ -3073,7 +3157,12 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
 	"\x10SourceNamesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"F\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"p\n" +
+	"\rSourceHistory\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\rR\x06source\x12\x15\n" +
+	"\x06bin_ms\x18\x02 \x01(\x04R\x05binMs\x12\x16\n" +
+	"\x06events\x18\x03 \x03(\x04R\x06events\x12\x18\n" +
+	"\amissing\x18\x04 \x03(\x04R\amissing\"F\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\rR\x06source\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x10\n" +
@@ -3218,7 +3307,7 @@ func file_ringlet_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_ringlet_node_v1_node_proto_goTypes = []any{
 	(Command)(0),                 // 0: ringlet.node.v1.Command
 	(SourceGroup)(0),             // 1: ringlet.node.v1.SourceGroup
@@ -3238,31 +3327,32 @@ var file_ringlet_node_v1_node_proto_goTypes = []any{
 	(*SourceLife)(nil),           // 15: ringlet.node.v1.SourceLife
 	(*Successor)(nil),            // 16: ringlet.node.v1.Successor
 	(*Report)(nil),               // 17: ringlet.node.v1.Report
-	(*Reason)(nil),               // 18: ringlet.node.v1.Reason
-	(*Missing)(nil),              // 19: ringlet.node.v1.Missing
-	(*Link)(nil),                 // 20: ringlet.node.v1.Link
-	(*Machine)(nil),              // 21: ringlet.node.v1.Machine
-	(*Step)(nil),                 // 22: ringlet.node.v1.Step
-	(*ProfileRequest)(nil),       // 23: ringlet.node.v1.ProfileRequest
-	(*ProfileResponse)(nil),      // 24: ringlet.node.v1.ProfileResponse
-	(*CheckOutputRequest)(nil),   // 25: ringlet.node.v1.CheckOutputRequest
-	(*CheckOutputResponse)(nil),  // 26: ringlet.node.v1.CheckOutputResponse
-	(*RecordedRequest)(nil),      // 27: ringlet.node.v1.RecordedRequest
-	(*RecordedResponse)(nil),     // 28: ringlet.node.v1.RecordedResponse
-	(*RecordedBuilder)(nil),      // 29: ringlet.node.v1.RecordedBuilder
-	(*ConcludeRequest)(nil),      // 30: ringlet.node.v1.ConcludeRequest
-	(*ConcludeResponse)(nil),     // 31: ringlet.node.v1.ConcludeResponse
-	(*KeepSlowDataRequest)(nil),  // 32: ringlet.node.v1.KeepSlowDataRequest
-	(*KeepSlowDataResponse)(nil), // 33: ringlet.node.v1.KeepSlowDataResponse
-	(*TapRequest)(nil),           // 34: ringlet.node.v1.TapRequest
-	nil,                          // 35: ringlet.node.v1.Report.CountersEntry
-	nil,                          // 36: ringlet.node.v1.Report.HistogramsEntry
-	nil,                          // 37: ringlet.node.v1.Report.FrontendsEntry
-	nil,                          // 38: ringlet.node.v1.Report.SourceNamesEntry
-	(*v1.Selection)(nil),         // 39: ringlet.tap.v1.Selection
-	(*v11.Question)(nil),         // 40: ringlet.sample.v1.Question
-	(*v1.Samples)(nil),           // 41: ringlet.tap.v1.Samples
-	(*v11.Samples)(nil),          // 42: ringlet.sample.v1.Samples
+	(*SourceHistory)(nil),        // 18: ringlet.node.v1.SourceHistory
+	(*Reason)(nil),               // 19: ringlet.node.v1.Reason
+	(*Missing)(nil),              // 20: ringlet.node.v1.Missing
+	(*Link)(nil),                 // 21: ringlet.node.v1.Link
+	(*Machine)(nil),              // 22: ringlet.node.v1.Machine
+	(*Step)(nil),                 // 23: ringlet.node.v1.Step
+	(*ProfileRequest)(nil),       // 24: ringlet.node.v1.ProfileRequest
+	(*ProfileResponse)(nil),      // 25: ringlet.node.v1.ProfileResponse
+	(*CheckOutputRequest)(nil),   // 26: ringlet.node.v1.CheckOutputRequest
+	(*CheckOutputResponse)(nil),  // 27: ringlet.node.v1.CheckOutputResponse
+	(*RecordedRequest)(nil),      // 28: ringlet.node.v1.RecordedRequest
+	(*RecordedResponse)(nil),     // 29: ringlet.node.v1.RecordedResponse
+	(*RecordedBuilder)(nil),      // 30: ringlet.node.v1.RecordedBuilder
+	(*ConcludeRequest)(nil),      // 31: ringlet.node.v1.ConcludeRequest
+	(*ConcludeResponse)(nil),     // 32: ringlet.node.v1.ConcludeResponse
+	(*KeepSlowDataRequest)(nil),  // 33: ringlet.node.v1.KeepSlowDataRequest
+	(*KeepSlowDataResponse)(nil), // 34: ringlet.node.v1.KeepSlowDataResponse
+	(*TapRequest)(nil),           // 35: ringlet.node.v1.TapRequest
+	nil,                          // 36: ringlet.node.v1.Report.CountersEntry
+	nil,                          // 37: ringlet.node.v1.Report.HistogramsEntry
+	nil,                          // 38: ringlet.node.v1.Report.FrontendsEntry
+	nil,                          // 39: ringlet.node.v1.Report.SourceNamesEntry
+	(*v1.Selection)(nil),         // 40: ringlet.tap.v1.Selection
+	(*v11.Question)(nil),         // 41: ringlet.sample.v1.Question
+	(*v1.Samples)(nil),           // 42: ringlet.tap.v1.Samples
+	(*v11.Samples)(nil),          // 43: ringlet.sample.v1.Samples
 }
 var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	8,  // 0: ringlet.node.v1.SubstituteRequest.term:type_name -> ringlet.node.v1.Term
@@ -3280,54 +3370,55 @@ var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	1,  // 12: ringlet.node.v1.SourceCommand.group:type_name -> ringlet.node.v1.SourceGroup
 	2,  // 13: ringlet.node.v1.SourceLife.wanted:type_name -> ringlet.node.v1.FrontendCommand
 	10, // 14: ringlet.node.v1.Report.status:type_name -> ringlet.node.v1.Status
-	35, // 15: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
-	36, // 16: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
-	22, // 17: ringlet.node.v1.Report.timeline:type_name -> ringlet.node.v1.Step
-	20, // 18: ringlet.node.v1.Report.links:type_name -> ringlet.node.v1.Link
-	21, // 19: ringlet.node.v1.Report.machine:type_name -> ringlet.node.v1.Machine
+	36, // 15: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
+	37, // 16: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
+	23, // 17: ringlet.node.v1.Report.timeline:type_name -> ringlet.node.v1.Step
+	21, // 18: ringlet.node.v1.Report.links:type_name -> ringlet.node.v1.Link
+	22, // 19: ringlet.node.v1.Report.machine:type_name -> ringlet.node.v1.Machine
 	3,  // 20: ringlet.node.v1.Report.seat:type_name -> ringlet.node.v1.Member
 	11, // 21: ringlet.node.v1.Report.stopped:type_name -> ringlet.node.v1.Cause
-	19, // 22: ringlet.node.v1.Report.missing:type_name -> ringlet.node.v1.Missing
+	20, // 22: ringlet.node.v1.Report.missing:type_name -> ringlet.node.v1.Missing
 	11, // 23: ringlet.node.v1.Report.bad_peers:type_name -> ringlet.node.v1.Cause
 	8,  // 24: ringlet.node.v1.Report.term:type_name -> ringlet.node.v1.Term
-	18, // 25: ringlet.node.v1.Report.reasons:type_name -> ringlet.node.v1.Reason
-	37, // 26: ringlet.node.v1.Report.frontends:type_name -> ringlet.node.v1.Report.FrontendsEntry
-	38, // 27: ringlet.node.v1.Report.source_names:type_name -> ringlet.node.v1.Report.SourceNamesEntry
+	19, // 25: ringlet.node.v1.Report.reasons:type_name -> ringlet.node.v1.Reason
+	38, // 26: ringlet.node.v1.Report.frontends:type_name -> ringlet.node.v1.Report.FrontendsEntry
+	39, // 27: ringlet.node.v1.Report.source_names:type_name -> ringlet.node.v1.Report.SourceNamesEntry
 	15, // 28: ringlet.node.v1.Report.source_lives:type_name -> ringlet.node.v1.SourceLife
-	3,  // 29: ringlet.node.v1.CheckOutputRequest.seat:type_name -> ringlet.node.v1.Member
-	8,  // 30: ringlet.node.v1.CheckOutputRequest.term:type_name -> ringlet.node.v1.Term
-	8,  // 31: ringlet.node.v1.RecordedRequest.term:type_name -> ringlet.node.v1.Term
-	29, // 32: ringlet.node.v1.RecordedResponse.builders:type_name -> ringlet.node.v1.RecordedBuilder
-	8,  // 33: ringlet.node.v1.ConcludeRequest.term:type_name -> ringlet.node.v1.Term
-	8,  // 34: ringlet.node.v1.KeepSlowDataRequest.term:type_name -> ringlet.node.v1.Term
-	39, // 35: ringlet.node.v1.TapRequest.selection:type_name -> ringlet.tap.v1.Selection
-	7,  // 36: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
-	12, // 37: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
-	13, // 38: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
-	23, // 39: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
-	25, // 40: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
-	27, // 41: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
-	30, // 42: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
-	32, // 43: ringlet.node.v1.Node.KeepSlowData:input_type -> ringlet.node.v1.KeepSlowDataRequest
-	4,  // 44: ringlet.node.v1.Node.Substitute:input_type -> ringlet.node.v1.SubstituteRequest
-	34, // 45: ringlet.node.v1.Node.Tap:input_type -> ringlet.node.v1.TapRequest
-	40, // 46: ringlet.node.v1.Node.Sample:input_type -> ringlet.sample.v1.Question
-	9,  // 47: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
-	17, // 48: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
-	17, // 49: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
-	24, // 50: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
-	26, // 51: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
-	28, // 52: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
-	31, // 53: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
-	33, // 54: ringlet.node.v1.Node.KeepSlowData:output_type -> ringlet.node.v1.KeepSlowDataResponse
-	5,  // 55: ringlet.node.v1.Node.Substitute:output_type -> ringlet.node.v1.SubstituteResponse
-	41, // 56: ringlet.node.v1.Node.Tap:output_type -> ringlet.tap.v1.Samples
-	42, // 57: ringlet.node.v1.Node.Sample:output_type -> ringlet.sample.v1.Samples
-	47, // [47:58] is the sub-list for method output_type
-	36, // [36:47] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	18, // 29: ringlet.node.v1.Report.source_histories:type_name -> ringlet.node.v1.SourceHistory
+	3,  // 30: ringlet.node.v1.CheckOutputRequest.seat:type_name -> ringlet.node.v1.Member
+	8,  // 31: ringlet.node.v1.CheckOutputRequest.term:type_name -> ringlet.node.v1.Term
+	8,  // 32: ringlet.node.v1.RecordedRequest.term:type_name -> ringlet.node.v1.Term
+	30, // 33: ringlet.node.v1.RecordedResponse.builders:type_name -> ringlet.node.v1.RecordedBuilder
+	8,  // 34: ringlet.node.v1.ConcludeRequest.term:type_name -> ringlet.node.v1.Term
+	8,  // 35: ringlet.node.v1.KeepSlowDataRequest.term:type_name -> ringlet.node.v1.Term
+	40, // 36: ringlet.node.v1.TapRequest.selection:type_name -> ringlet.tap.v1.Selection
+	7,  // 37: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
+	12, // 38: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
+	13, // 39: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
+	24, // 40: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
+	26, // 41: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
+	28, // 42: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
+	31, // 43: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
+	33, // 44: ringlet.node.v1.Node.KeepSlowData:input_type -> ringlet.node.v1.KeepSlowDataRequest
+	4,  // 45: ringlet.node.v1.Node.Substitute:input_type -> ringlet.node.v1.SubstituteRequest
+	35, // 46: ringlet.node.v1.Node.Tap:input_type -> ringlet.node.v1.TapRequest
+	41, // 47: ringlet.node.v1.Node.Sample:input_type -> ringlet.sample.v1.Question
+	9,  // 48: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
+	17, // 49: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
+	17, // 50: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
+	25, // 51: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
+	27, // 52: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
+	29, // 53: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
+	32, // 54: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
+	34, // 55: ringlet.node.v1.Node.KeepSlowData:output_type -> ringlet.node.v1.KeepSlowDataResponse
+	5,  // 56: ringlet.node.v1.Node.Substitute:output_type -> ringlet.node.v1.SubstituteResponse
+	42, // 57: ringlet.node.v1.Node.Tap:output_type -> ringlet.tap.v1.Samples
+	43, // 58: ringlet.node.v1.Node.Sample:output_type -> ringlet.sample.v1.Samples
+	48, // [48:59] is the sub-list for method output_type
+	37, // [37:48] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_node_v1_node_proto_init() }
@@ -3341,7 +3432,7 @@ func file_ringlet_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_node_v1_node_proto_rawDesc), len(file_ringlet_node_v1_node_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   36,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
