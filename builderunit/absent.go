@@ -36,8 +36,9 @@ var errNoDivision = errors.New("the builder unit does not know the sources of th
 	"without one: set readout-loss before the run")
 
 // MarkRUGone notes that nothing will come any more from readout unit ru. When it returns, the network writes nothing of
-// the unit into memory any more. A second call does nothing, and one after Close neither.
-func (b *Builder) MarkRUGone(ru int) error {
+// the unit into memory any more. A second call does nothing, and one after Close neither. goesOn says that MEPs under
+// way are built without its parts; a builder unit that is excluded has no such right, and gives them up in Reset.
+func (b *Builder) MarkRUGone(ru int, goesOn bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -50,11 +51,14 @@ func (b *Builder) MarkRUGone(ru int) error {
 	}
 	before := len(b.completedSlots)
 	var refs []shmem.Ref
-	b.completedSlots, refs = b.asm.markRUGone(ru, b.completedSlots, nil)
+	b.completedSlots, refs = b.asm.markRUGone(ru, goesOn, b.completedSlots, nil)
 	for _, ref := range refs {
 		if err := b.cfg.Table.Revoke(ref); err != nil {
 			return fmt.Errorf("readout unit %d is gone: %w", ru, err)
 		}
+	}
+	if !goesOn {
+		return nil
 	}
 	for _, slot := range b.asm.appendSizedSlots(nil) {
 		if err := errors.Join(b.asm.layOutSlot(slot), b.cfg.Slots.Fill(slot)); err != nil {

@@ -87,8 +87,8 @@ func TestGone(t *testing.T) {
 		place(of(0)[lost], 0)
 		late := r.net.grant(r.ranks[lost], 1)
 		place(of(1)[others[0]], 1)
-		must.OK(t, r.b.MarkRUGone(lost))
-		must.OK(t, r.b.MarkRUGone(lost))
+		must.OK(t, r.b.MarkRUGone(lost, true))
+		must.OK(t, r.b.MarkRUGone(lost, true))
 		if v := r.write(of(1)[lost], late, 0, len(of(1)[lost].data)); v == 0 {
 			t.Error("a late write was let in")
 		}
@@ -164,8 +164,8 @@ func TestGonePreGranted(t *testing.T) {
 		place(others[0], 2, 2)
 		place(others[1], 2, 2)
 		late := r.place(r.part(lost, 1), 1, 1, 1)
-		must.OK(t, r.b.MarkRUGone(lost))
-		must.OK(t, r.b.MarkRUGone(lost))
+		must.OK(t, r.b.MarkRUGone(lost, true))
+		must.OK(t, r.b.MarkRUGone(lost, true))
 		r.b.Placed(r.ranks[lost], late)
 		place(others[1], 1, 1)
 		place(others[1], 3, 3)
@@ -214,7 +214,7 @@ func TestGoneTwice(t *testing.T) {
 		patiently.Until(t, "the part is in place", func() bool { return r.b.Stats().PartsInPlace == placed })
 	}
 	place(0, 0, 7) // its slot is filling at the first loss, that of MEP 8 begins behind it
-	must.OK(t, r.b.MarkRUGone(lost))
+	must.OK(t, r.b.MarkRUGone(lost, true))
 	place(0, 1, 8)
 	must.OK(t, r.b.MarkRUBack(lost, back))
 	r.windows.mu.Lock()
@@ -222,7 +222,7 @@ func TestGoneTwice(t *testing.T) {
 	r.windows.mu.Unlock()
 	r.requestWindows(r.ranks[lost])
 	place(0, 2, back)
-	must.OK(t, r.b.MarkRUGone(lost))
+	must.OK(t, r.b.MarkRUGone(lost, true))
 	r.b.mu.Lock()
 	for slot, mep := range []uint64{7, 8, back} {
 		if s := r.b.asm.slots[slot]; s.phase != slotFilling || s.mep != mep || s.completedParts != 2 {
@@ -287,7 +287,7 @@ func TestGoneRequested(t *testing.T) {
 		for ru := range r.ranks {
 			r.announce(r.piece(ru, rigPacking), 0, 1)
 		}
-		must.OK(t, r.b.MarkRUGone(lost))
+		must.OK(t, r.b.MarkRUGone(lost, true))
 		for _, ru := range []int{1, 2, 0} { // those of the region of interest first
 			if ru == lost {
 				continue
@@ -317,7 +317,7 @@ func TestGoneRegion(t *testing.T) {
 			return mep == 1
 		})
 	})
-	must.OK(t, r.b.MarkRUGone(1))
+	must.OK(t, r.b.MarkRUGone(1, true))
 	for mep := range uint64(2) {
 		pieces := []*piece{r.piece(0, mep*rigPacking), r.piece(2, mep*rigPacking)}
 		for _, p := range pieces {
@@ -347,7 +347,7 @@ func TestGoneRegion(t *testing.T) {
 // one.
 func TestGoneNotTolerated(t *testing.T) {
 	r := newRig(t, nil)
-	if err := r.b.MarkRUGone(0); err == nil {
+	if err := r.b.MarkRUGone(0, true); err == nil {
 		t.Error("it goes on")
 	}
 }
@@ -385,7 +385,7 @@ func TestGoneWithSmallSizes(t *testing.T) {
 			pieces = append(pieces, p)
 			r.announce(p, 0, 0)
 		}
-		must.OK(t, r.b.MarkRUGone(lost))
+		must.OK(t, r.b.MarkRUGone(lost, true))
 		for ru, p := range pieces {
 			if ru == lost {
 				continue

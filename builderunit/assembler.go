@@ -665,9 +665,9 @@ func (u *absentUnits) countLackingRUs(mep uint64) (n uint16) {
 	return n
 }
 
-// markRUGone notes that a readout unit is gone. It appends the slots in which that completes a region or a MEP, and the
-// windows to revoke.
-func (a *Assembler) markRUGone(ru int, to []SlotProgress, refs []shmem.Ref) ([]SlotProgress, []shmem.Ref) {
+// markRUGone notes that a readout unit is gone. It appends the windows to revoke and, if goesOn, the slots in which
+// that completes a region or a MEP.
+func (a *Assembler) markRUGone(ru int, goesOn bool, to []SlotProgress, refs []shmem.Ref) ([]SlotProgress, []shmem.Ref) {
 	if a.absent.lacksBelow[ru] == everyMEP {
 		return to, refs
 	}
@@ -684,7 +684,9 @@ func (a *Assembler) markRUGone(ru int, to []SlotProgress, refs []shmem.Ref) ([]S
 				continue
 			}
 		case s.phase == slotSizing:
-			a.announceMissing(i, ru)
+			if goesOn {
+				a.announceMissing(i, ru)
+			}
 			continue
 		case s.phase != slotFilling || ref == shmem.Ref{} || a.partInPlace(i, ru):
 			continue // its part is not requested yet: see requestPartsLocked
@@ -692,7 +694,9 @@ func (a *Assembler) markRUGone(ru int, to []SlotProgress, refs []shmem.Ref) ([]S
 			a.windowRefs[at] = shmem.Ref{}
 			refs = appendNonZero(refs, []shmem.Ref{ref})
 		}
-		to = a.skipMissingPart(i, to)
+		if goesOn {
+			to = a.skipMissingPart(i, to)
+		}
 	}
 	return to, refs
 }

@@ -136,7 +136,7 @@ func TestWrongSizeAnnounced(t *testing.T) {
 				_ = r.b.HandleAnnounce(r.ranks[p.ru], p.announcement(0, 0, 1)) // one that is refused says so
 			}
 			a.want(t, 1)
-			must.OK(t, r.b.MarkRUGone(1))
+			must.OK(t, r.b.MarkRUGone(1, true))
 			for _, ru := range []int{0, 2} {
 				if v := r.write(pieces[ru], r.net.grant(r.ranks[ru], 0), 0, len(pieces[ru].data)); v != 0 {
 					t.Fatal(v)

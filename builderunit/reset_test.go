@@ -116,8 +116,14 @@ func TestResetWithoutReadoutUnit(t *testing.T) {
 		t.Fatalf("reset before all have quiesced: %v", err)
 	case <-time.After(4 * resetPollInterval):
 	}
-	must.OK(t, r.b.MarkRUGone(0))
+	for _, ru := range []int{1, 2} {
+		r.announce(r.piece(ru, 0), 0, 0) // a MEP that lacks nothing but its part is not built without it
+	}
+	must.OK(t, r.b.MarkRUGone(0, false))
 	must.OK(t, patiently.Receive(t, over))
+	if st := r.b.Stats(); st.WithdrawnMEPs != 1 || st.BuiltMEPs+st.IncompleteMEPs != 0 {
+		t.Errorf("%+v", st)
+	}
 }
 
 // TestResetWaits holds that a MEP which is whole gets its outcome first.

@@ -169,7 +169,7 @@ func (c *builder) applyAbsence(a core.Absence, isLast bool) error {
 	if isLast && !c.losses.isUnitOver(c.ruRanks[ru], core.Readout) { // else the link is that of the next process
 		c.dropLink(c.ruRanks[ru])
 	}
-	if err := c.unit.Load().MarkRUGone(ru); err != nil {
+	if err := c.unit.Load().MarkRUGone(ru, true); err != nil {
 		return err
 	}
 	c.losses.setUnitOver(c.ruRanks[ru], core.Readout, true)
@@ -231,7 +231,7 @@ func (c *builder) noteLostLinks() {
 		if ru < 0 || !c.isExpendable(rank) || c.losses.isUnitOver(rank, core.Readout) {
 			continue
 		}
-		if err := unit.MarkRUGone(ru); err != nil {
+		if err := unit.MarkRUGone(ru, false); err != nil {
 			c.reportFault("builder unit", err)
 			return
 		}

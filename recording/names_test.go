@@ -9,7 +9,7 @@ func TestNamesMissing(t *testing.T) {
 	v := &Verdict{UnitOutages: []UnitOutages{
 		{FirstSource: 3, LastSource: 5, MEPs: 4, FirstMEP: 10, LastMEP: 20, Outages: []Outage{{FromMEP: 12},
 			{FromMEP: 50, ReturnMEP: &back}}},
-		{FirstSource: 6, LastSource: 6, Outages: []Outage{{FromMEP: 50, ReturnMEP: &back}}},
+		{FirstSource: 6, LastSource: 6, FirstMEP: 50, LastMEP: 52, Outages: []Outage{{FromMEP: 50, ReturnMEP: &back}}},
 	}}
 	v.UnitOutages[0].Outages[0].ReturnMEP = new(uint64(21))
 	for _, c := range []struct {

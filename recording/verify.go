@@ -65,10 +65,10 @@ func (v *Verdict) namesMissing(mep uint64, sources []uint16) bool {
 	return true
 }
 
-// names says that fragments of the unit are named as missing in a MEP: builder units have counted it, or it is one of an
-// absence. The last count of a builder unit that ended with its run may not have come.
+// names says that fragments of the unit are named as missing in a MEP: builder units have counted it, or it is one of
+// an absence. The last count of a builder unit that ended with its run may not have come.
 func (l *UnitOutages) names(mep uint64) bool {
-	return l.MEPs > 0 && l.FirstMEP <= mep && mep <= l.LastMEP || slices.ContainsFunc(l.Outages, func(o Outage) bool {
+	return l.FirstMEP <= mep && mep <= l.LastMEP || slices.ContainsFunc(l.Outages, func(o Outage) bool {
 		return o.FromMEP <= mep && (o.ReturnMEP == nil || mep < *o.ReturnMEP)
 	})
 }

@@ -135,10 +135,12 @@ func builtRows(row printRow, r *nodes.Report) {
 	row("events", "%d triggered = %d built + %d discarded%s + %d abandoned", r.EventsTriggered, r.EventsBuilt,
 		r.EventsDiscarded, formatIfAny(" + %d rejected", r.EventsRejected), r.EventsAbandoned)
 	for _, l := range r.UnitOutages {
-		row("MISSING", "%s readout unit %d of %s, %s: it was gone; they are in %s",
-			withUnit(l.Events, "event lacks", "events lack"), l.ReadoutUnit, l.Node,
-			plural.NamedRange("source", uint64(l.FirstSource), uint64(l.LastSource)),
-			plural.CountInRange(l.MEPs, "MEP", l.FirstMEP, l.LastMEP))
+		if l.Events > 0 { // else nobody has counted them
+			row("MISSING", "%s readout unit %d of %s, %s: it was gone; they are in %s",
+				withUnit(l.Events, "event lacks", "events lack"), l.ReadoutUnit, l.Node,
+				plural.NamedRange("source", uint64(l.FirstSource), uint64(l.LastSource)),
+				plural.CountInRange(l.MEPs, "MEP", l.FirstMEP, l.LastMEP))
+		}
 		outageRows(row, l)
 	}
 	row("MEPs", "%d built of %d bytes in all", r.MEPsBuilt, r.BytesBuilt)

@@ -20,7 +20,8 @@ func TestHistory(t *testing.T) {
 		var all []count
 		now := began
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
-			now += time.Duration(rapid.Int64Range(0, int64(90*24*time.Hour)).Draw(t, "wait") >> rapid.IntRange(0, 40).Draw(t, "shift"))
+			wait := rapid.Int64Range(0, int64(90*24*time.Hour)).Draw(t, "wait")
+			now += time.Duration(wait >> rapid.IntRange(0, 40).Draw(t, "shift"))
 			c := count{now - began, HistoryBin{Events: uint64(rapid.IntRange(0, 500).Draw(t, "events"))}}
 			c.bin.Missing = uint64(rapid.IntRange(0, int(c.bin.Events)).Draw(t, "missing"))
 			h.add(now, c.bin.Events, c.bin.Missing)
@@ -42,7 +43,8 @@ func TestHistory(t *testing.T) {
 
 // TestHistoryOfSources holds that what a Matcher counts as missing is in the histories.
 func TestHistoryOfSources(t *testing.T) {
-	rules := Rules{Packing: 4, Window: 64, MaxMEPBytes: 1 << 20, FragmentTimeout: time.Second, FirstFragmentTimeout: time.Second}
+	rules := Rules{Packing: 4, Window: 64, MaxMEPBytes: 1 << 20, FragmentTimeout: time.Second,
+		FirstFragmentTimeout: time.Second}
 	m := NewMatcher(rules, []string{"a", "b"}, []bool{false, false})
 	for e := range uint64(8) {
 		if _, err := m.Offer(0, FragmentRef{Event: e, Size: 8}, 10*time.Second); err != nil {
@@ -66,7 +68,8 @@ func TestHistoryOfSources(t *testing.T) {
 	}
 	for source, missing := range []uint64{0, 2} {
 		h := m.History(source)
-		if h.Bins[0] != (HistoryBin{4, missing}) || h.Bins[2] != (HistoryBin{4, missing}) || m.Counts(source).Missing != 2*missing {
+		want := HistoryBin{4, missing}
+		if h.Bins[0] != want || h.Bins[2] != want || m.Counts(source).Missing != 2*missing {
 			t.Errorf("source %d: %+v, %+v", source, h, m.Counts(source))
 		}
 	}

@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -11,7 +12,8 @@ import (
 )
 
 // missingReadouts lists the readout units that were gone for a part of the run, with the MEPs and events that lack
-// their fragments.
+// their fragments, as builder units have counted them. A unit of which no builder unit has counted anything is listed
+// where a builder unit was lost with its last counts.
 func (r *reporter) missingReadouts(reports []*nodev1.Report, reg *core.Registers) (all []recording.UnitOutages) {
 	nodes := map[int]string{}
 	for _, m := range r.View().GetMembers() {
@@ -20,24 +22,33 @@ func (r *reporter) missingReadouts(reports []*nodev1.Report, reg *core.Registers
 		}
 	}
 	division := r.cfg.Division()
-	for _, m := range figures.SumMissing(reports) {
-		ru := int(m.GetRuIndex())
+	outagesOf := func(ru int) recording.UnitOutages {
 		first := division.FirstSource(ru)
-		one := recording.UnitOutages{
+		return recording.UnitOutages{
 			Node:        nodes[ru],
 			ReadoutUnit: ru,
 			FirstSource: first,
 			LastSource:  first + division.SourceCount(ru) - 1,
-			MEPs:        m.GetMeps(),
-			Events:      m.GetEvents(),
-			FirstMEP:    m.GetFirstMep(),
-			LastMEP:     m.GetLastMep(),
 			Outages:     readoutOutages(reg, nodes[ru]),
 		}
-		if slices.ContainsFunc(reg.GetBus(), func(b *core.BURegister) bool { return b.GetLost() || b.GetReturned() }) {
-			widenOutages(&one, uint64(r.cfg.Slots*r.cfg.BUs), reg.GetCounters().GetIssued())
-		}
+	}
+	for _, m := range figures.SumMissing(reports) {
+		one := outagesOf(int(m.GetRuIndex()))
+		one.MEPs, one.Events, one.FirstMEP, one.LastMEP = m.GetMeps(), m.GetEvents(), m.GetFirstMep(), m.GetLastMep()
+		delete(nodes, one.ReadoutUnit)
 		all = append(all, one)
+	}
+	if !slices.ContainsFunc(reg.GetBus(), func(b *core.BURegister) bool { return b.GetLost() || b.GetReturned() }) {
+		return all
+	}
+	for _, ru := range slices.Sorted(maps.Keys(nodes)) { // which no count names
+		if one := outagesOf(ru); len(one.Outages) > 0 {
+			one.FirstMEP = one.Outages[0].FromMEP
+			all = append(all, one)
+		}
+	}
+	for i := range all {
+		widenOutages(&all[i], uint64(r.cfg.Slots*r.cfg.BUs), reg.GetCounters().GetIssued())
 	}
 	return all
 }
