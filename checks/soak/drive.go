@@ -130,22 +130,22 @@ func (c *cluster) runWithFaults(ctx context.Context, r plannedRun, t *trial) {
 // 10 s.
 const returnTimeout = 60 * time.Second
 
-// wholeFor is how long nothing may be missing: whoever stood still may be found to be lost only after it moves again.
-const wholeFor = 2 * time.Second
+// returnedFor is how long nothing may be missing: whoever stood still may be found to be lost only after it moves again.
+const returnedFor = 2 * time.Second
 
 // awaitReturn waits until all units of the run take part in it again, for a while, or the run is over.
 func (c *cluster) awaitReturn(ctx context.Context, r plannedRun, t *trial) {
 	began, missing := time.Now(), []string(nil)
-	whole := began
+	returned := began
 	err := pollUntil(ctx, "all that was struck was back", returnTimeout, func(ctx context.Context) (done bool, err error) {
 		var state string
 		state, missing, err = c.operator.missingUnits(ctx, r.Layout.members(), r.excluded())
 		if err != nil || len(missing) > 0 {
-			whole = time.Now()
+			returned = time.Now()
 		}
-		return err == nil && (time.Since(whole) >= wholeFor || state != "Running"), err
+		return err == nil && (time.Since(returned) >= returnedFor || state != "Running"), err
 	})
-	if t.TimeToReturn = whole.Sub(began); err != nil {
+	if t.TimeToReturn = returned.Sub(began); err != nil {
 		t.NotBack = fmt.Sprintf("%s, and not back: %s", errText(err), strings.Join(missing, ", "))
 	}
 }
