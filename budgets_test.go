@@ -112,7 +112,7 @@ var budgets = map[string]int{
 	"proto/ringlet/tagnet/v1":  20,
 	"proto/ringlet/tap/v1":     20,
 	"readoutunit":              2900,
-	"source":                   4600,
+	"source":                   4620,
 	"source/ejfat":             560,
 	"source/frames":            2200,
 	"source/live":              1790,
