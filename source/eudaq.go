@@ -29,6 +29,7 @@ type eudaqFile struct {
 	mfpEnds     []int  // by stream: where its MFP ends
 	mfpStarts   []int  // by stream: first the bytes of its fragments, then where its MFP begins
 	wide        []bool // by stream: its MFP is wide
+	worded      []bool // by stream: its MFP is worded, and so wide
 }
 
 func (r *eudaqFile) rowCount() int { return len(r.cat.rows) }
@@ -48,6 +49,7 @@ func (r *eudaqFile) layOut(dst []byte, b *Block) error {
 	n := len(r.batch)
 	clear(r.mfpStarts)
 	clear(r.wide)
+	clear(r.worded)
 	for _, at := range r.batch {
 		subs, ok := r.subEvents(at.row)
 		if !ok {
@@ -56,7 +58,8 @@ func (r *eudaqFile) layOut(dst []byte, b *Block) error {
 		for i := range subs {
 			if s, ok := r.streamOf(&subs[i]); ok {
 				r.mfpStarts[s] += roundUpToWord(len(subs[i].Bytes))
-				r.wide[s] = r.wide[s] || len(subs[i].Bytes) > event.MaxNarrowFragment
+				r.worded[s] = r.worded[s] || hasWords(&subs[i])
+				r.wide[s] = r.wide[s] || r.worded[s] || len(subs[i].Bytes) > event.MaxNarrowFragment
 			}
 		}
 	}
@@ -65,13 +68,19 @@ func (r *eudaqFile) layOut(dst []byte, b *Block) error {
 		if r.wide[s] {
 			header = event.WideMFPHeaderSize(n)
 		}
+		if r.worded[s] {
+			header = event.WordedMFPHeaderSize(n)
+		}
 		size := header + r.mfpStarts[s]
 		if size > len(dst)-b.Size {
 			return r.rowChanged(r.batch[0].row)
 		}
 		r.mfpStarts[s], r.nextOffsets[s] = b.Size, b.Size+header
-		b.addMFP(dst, uint16(r.firstSource+s), n, size, event.FragmentMissing, r.wide[s])
+		b.addMFP(dst, uint16(r.firstSource+s), n, size, event.FragmentMissing, r.wide[s], r.worded[s])
 		r.mfpEnds[s] = b.Size
+		for i := 0; r.worded[s] && i < n; i++ {
+			event.PutWords(event.WordsTable(dst[r.mfpStarts[s]:], n), i, event.Words{})
+		}
 	}
 	return nil
 }
@@ -90,8 +99,12 @@ func (r *eudaqFile) copyFragments(dst []byte, b *Block) error {
 				continue
 			}
 			data := subs[k].Bytes
-			if roundUpToWord(len(data)) > r.mfpEnds[s]-r.nextOffsets[s] || len(data) > event.MaxNarrowFragment && !r.wide[s] {
+			if roundUpToWord(len(data)) > r.mfpEnds[s]-r.nextOffsets[s] || len(data) > event.MaxNarrowFragment && !r.wide[s] ||
+				hasWords(&subs[k]) && !r.worded[s] {
 				return r.rowChanged(at.row)
+			}
+			if r.worded[s] {
+				event.PutWords(event.WordsTable(dst[r.mfpStarts[s]:], n), i, wordsOf(&subs[k]))
 			}
 			types, sizes, _ := mfpTables(dst[r.mfpStarts[s]:], n, r.wide[s])
 			types[i] = uint8(event.TestDet)
@@ -109,6 +122,20 @@ func (r *eudaqFile) copyFragments(dst []byte, b *Block) error {
 		}
 	}
 	return nil
+}
+
+// hasWords says that a sub-event has a trigger number or a time.
+func hasWords(sub *eudaq.Event) bool { return sub.Flags&(eudaq.HasTrigger|eudaq.HasTime) != 0 }
+
+// wordsOf are the trigger number and the begin of a sub-event, in its device's unit, as far as it has them.
+func wordsOf(sub *eudaq.Event) (w event.Words) {
+	if w.HasTrigger = sub.Flags&eudaq.HasTrigger != 0; w.HasTrigger {
+		w.Trigger = uint64(sub.TriggerNumber)
+	}
+	if w.HasStamp = sub.Flags&eudaq.HasTime != 0; w.HasStamp {
+		w.Stamp = sub.BeginTime
+	}
+	return w
 }
 
 // subEvents returns the sub-events of a row. False: the bytes are no event any more, since the file was changed.

@@ -44,7 +44,15 @@ func openEudaq(data []byte, c ReplayConfig) ([]*eudaqFile, error) {
 	return rus, nil
 }
 
-// readFragments reads to the end: by event and source, the type and the bytes.
+// worded sets the flags, the trigger number and the begin of a serialised event.
+func worded(b []byte, flags, trigger uint32, begin uint64) []byte {
+	binary.LittleEndian.PutUint32(b[8:], flags)
+	binary.LittleEndian.PutUint32(b[24:], trigger)
+	binary.LittleEndian.PutUint64(b[32:], begin)
+	return b
+}
+
+// readFragments reads to the end: by event and source, the type, the words if it has some, and the bytes.
 func readFragments(t must, rus []*eudaqFile) (all []map[uint16]string, err error) {
 	var b Block
 	for _, r := range rus {
@@ -62,7 +70,11 @@ func readFragments(t must, rus []*eudaqFile) (all []map[uint16]string, err error
 					t.Fatal(err, info)
 				}
 				for i, data := range m.Fragments() {
-					all[int(b.FirstEvent)+i][m.Source()] = fmt.Sprintf("%d %s", m.FragmentType(i), data)
+					said := ""
+					if w := m.Words(i); w != (event.Words{}) {
+						said = fmt.Sprint(w) + " "
+					}
+					all[int(b.FirstEvent)+i][m.Source()] = fmt.Sprintf("%d %s%s", m.FragmentType(i), said, data)
 				}
 			}
 		}
@@ -89,7 +101,12 @@ func TestEudaq(t *testing.T) {
 						block = append(block, make([]byte, 1<<16)...)
 					}
 					sub := eudaqEvent("P", uint32(s), uint32(e), block)
-					subs, want[e][uint16(s)] = append(subs, sub), "51 "+string(sub)
+					said := ""
+					if rapid.IntRange(0, 3).Draw(rt, "words") == 0 {
+						sub = worded(sub, 48, uint32(e), 1<<40)
+						said = fmt.Sprint(event.Words{HasTrigger: true, Trigger: uint64(e), HasStamp: true, Stamp: 1 << 40}) + " "
+					}
+					subs, want[e][uint16(s)] = append(subs, sub), "51 "+said+string(sub)
 				}
 			}
 			if len(subs) == 0 {
@@ -162,7 +179,8 @@ func TestBadEudaq(t *testing.T) {
 func TestEudaqOfAChangedFile(t *testing.T) {
 	var file []byte
 	for n := range uint32(10) {
-		file = append(file, eudaqEvent("C", 0, n, nil, eudaqEvent("A", 0, n, []byte("ab")), eudaqEvent("B", 0, n, nil))...)
+		file = append(file, eudaqEvent("C", 0, n, nil, worded(eudaqEvent("A", 0, n, []byte("ab")), n&1*48, n, 7),
+			eudaqEvent("B", 0, n, nil))...)
 	}
 	for at := range file {
 		data := bytes.Clone(file)
@@ -180,7 +198,8 @@ func TestEudaqOfAChangedFile(t *testing.T) {
 func TestEudaqDoesNotAllocate(t *testing.T) {
 	var file []byte
 	for n := range uint32(10) {
-		file = append(file, eudaqEvent("C", 0, n, nil, eudaqEvent("A", 0, n, []byte("ab")), eudaqEvent("B", 0, n, nil))...)
+		file = append(file, eudaqEvent("C", 0, n, nil, worded(eudaqEvent("A", 0, n, []byte("ab")), n&1*48, n, 7),
+			eudaqEvent("B", 0, n, nil))...)
 	}
 	s, err := openRecorded(context0, ReplayConfig{
 		Path:    writeFile(t, file),
@@ -207,7 +226,7 @@ func TestEudaqDoesNotAllocate(t *testing.T) {
 func FuzzEudaq(f *testing.F) {
 	var complete []byte
 	for n := range uint32(3) {
-		a, b := eudaqEvent("A", 0, n, []byte("ab")), eudaqEvent("B", 0, n, nil)
+		a, b := worded(eudaqEvent("A", 0, n, []byte("ab")), 16*n, n, 7), eudaqEvent("B", 0, n, nil)
 		complete = append(complete, eudaqEvent("C", 0, n, nil, a, b)...)
 	}
 	f.Add(complete, uint8(0), uint8(2))

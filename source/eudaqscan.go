@@ -24,8 +24,9 @@ type eudaqCatalog struct {
 	sources map[string]int // by key, in the order in which they come first
 	omitted
 
-	next    uint64 // number of the next event
-	hasWide bool   // a fragment may need a wide MFP
+	next      uint64 // number of the next event
+	hasWide   bool   // a fragment may need a wide MFP
+	hasWorded bool   // a fragment has a trigger number or a time
 
 	// scratch
 	subs    []eudaq.Event
@@ -112,7 +113,7 @@ func (c *eudaqCatalog) check(subs []eudaq.Event, mode OnBadRecord) error {
 			return refuse(event.ErrRange, "sub-event", "%q, device %d, has %d bytes, and a fragment %d at most",
 				sub.Description, sub.Stream, len(sub.Bytes), event.MaxFragment)
 		}
-		c.hasWide = c.hasWide || len(sub.Bytes) > event.MaxNarrowFragment
+		c.hasWide, c.hasWorded = c.hasWide || len(sub.Bytes) > event.MaxNarrowFragment, c.hasWorded || hasWords(sub)
 		s, known := c.sourceOf(sub)
 		_, twice := c.seen[s]
 		if known {
@@ -196,10 +197,13 @@ func (r *eudaqFile) scanFile(ctx context.Context) (err error) {
 	if r.cat.hasWide {
 		header = event.WideMFPHeaderSize(c.Packing)
 	}
+	if r.cat.hasWorded {
+		header = event.WordedMFPHeaderSize(c.Packing)
+	}
 	r.maxBlock = maxBlockBytes(r.sourceCount, local, header, c)
 	r.maxMEP = maxBlockBytes(r.division.Sources(), total, header, c)
 	r.nextOffsets, r.mfpEnds, r.mfpStarts = make([]int, r.sourceCount), make([]int, r.sourceCount), make([]int,
 		r.sourceCount)
-	r.wide = make([]bool, r.sourceCount)
+	r.wide, r.worded = make([]bool, r.sourceCount), make([]bool, r.sourceCount)
 	return checkBlockSize(r.maxBlock, c)
 }

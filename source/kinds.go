@@ -86,7 +86,8 @@ var rows = []InputKind{
 		Claim: claimRing,
 		Held:  shmring.Size,
 
-		Follows: true,
+		Follows:  true,
+		HasWords: true,
 	},
 	{
 		Kind:    registry.Kind{Name: "tcp", Help: "frames over TCP"},

@@ -114,7 +114,7 @@ func putSize(sizes []byte, i, size int, wide bool) {
 
 // addMFP appends an MFP of n fragments to the block in dst: its header, and tables in which all fragments have one
 // type and no size yet. size is in bytes, in whole words.
-func (b *Block) addMFP(dst []byte, source uint16, n, size int, bankType event.BankType, wide bool) {
+func (b *Block) addMFP(dst []byte, source uint16, n, size int, bankType event.BankType, wide, worded bool) {
 	place := dst[b.Size:]
 	types, sizes, _ := mfpTables(place, n, wide)
 	for i := range n {
@@ -129,6 +129,7 @@ func (b *Block) addMFP(dst []byte, source uint16, n, size int, bankType event.Ba
 		Source:       source,
 		Align:        containerAlign,
 		Wide:         wide,
+		Worded:       worded,
 	})
 	b.MFPs = append(b.MFPs, MFPInfo{Source: source, Offset: b.Size, Size: size})
 	b.Size += size
@@ -152,7 +153,7 @@ func (r *Replay) writeTables(dst []byte, b *Block) {
 		}
 		size := header + r.mfpStarts[s]
 		r.mfpStarts[s], r.nextOffsets[s] = b.Size, b.Size+header
-		b.addMFP(dst, uint16(r.firstSource+s), n, size, event.FragmentContainer, r.wide[s])
+		b.addMFP(dst, uint16(r.firstSource+s), n, size, event.FragmentContainer, r.wide[s], false)
 	}
 	copy(r.currentEnds, r.nextOffsets)
 	for i, at := range r.batch {

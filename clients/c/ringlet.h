@@ -88,6 +88,8 @@ typedef struct {
     size_t reserved, mapped;
     uint64_t told; /* ticket of the last command */
     int fd, mark, any_order, revised, follows;
+    unsigned char words[16]; /* of the reserved place */
+    uint32_t words_size, words_flags;
 } ringlet_ring;
 
 /* What a front-end that follows the run is told. */
@@ -99,6 +101,13 @@ typedef struct {
     char name[65];   /* how the run calls the source; empty: it has no name */
     uint64_t ticket; /* for ringlet_ring_answer */
 } ringlet_ring_command;
+
+/* What else a fragment may have: with ?number=trigger behind the address of the input, events are matched by the trigger
+ * number. A readout unit of an earlier release reads over it. */
+typedef struct {
+    int has_trigger, has_stamp;
+    uint64_t trigger, stamp; /* stamp: ns since 1970, UTC */
+} ringlet_ring_words;
 
 /* A range of events; fragments of this front-end for them are in no file of the run. */
 typedef struct {
@@ -531,7 +540,7 @@ static inline int ringlet__try(ringlet_ring *r, size_t size) {
     int error = ringlet__reading(r);
     if (error != RINGLET_OK)
         return error;
-    uint64_t need = 16 + ((uint64_t)size + 15) / 16 * 16, at = r->position, rest = r->size - at % r->size;
+    uint64_t need = 16 + ((uint64_t)size + r->words_size + 15) / 16 * 16, at = r->position, rest = r->size - at % r->size;
     if (need > rest)
         at += rest; /* a wrap record takes the rest */
     if (at + need - r->taken > r->size) {
@@ -541,7 +550,7 @@ static inline int ringlet__try(ringlet_ring *r, size_t size) {
             return RINGLET_FULL;
     }
     r->at = at;
-    r->place = r->mem + RINGLET__DATA + at % r->size + 16;
+    r->place = r->mem + RINGLET__DATA + at % r->size + 16 + r->words_size;
     return RINGLET_OK;
 }
 
@@ -551,20 +560,32 @@ static inline int ringlet__try_again(void *ring) {
 }
 
 /* Returns a place for a fragment of size bytes, which the caller fills and commits. If the ring is full, it waits; with
- * drop it returns RINGLET_FULL at once. */
-static inline int ringlet_ring_reserve(ringlet_ring *r, size_t size, void **place) {
+ * drop it returns RINGLET_FULL at once. words: may be NULL. */
+static inline int ringlet_ring_reserve_with(ringlet_ring *r, const ringlet_ring_words *words, size_t size, void **place) {
     if (r->mem == NULL)
         return RINGLET_CLOSED;
     if (size > r->largest)
         return RINGLET_TOO_LARGE;
     if (r->place != NULL)
         return RINGLET_ORDER;
+    r->words_size = r->words_flags = 0;
+    if (words != NULL && words->has_trigger) {
+        memcpy(r->words, &words->trigger, 8);
+        r->words_size = 8, r->words_flags = 2;
+    }
+    if (words != NULL && words->has_stamp) {
+        memcpy(r->words + r->words_size, &words->stamp, 8);
+        r->words_size += 8, r->words_flags |= 4;
+    }
     int error = ringlet__try(r, size);
     if (error == RINGLET_FULL && !r->drop)
         error = ringlet__await(r->mem, RINGLET__SPACE, r->fd, 1, r->timeout_ms, RINGLET_FULL, ringlet__try_again,
                                ringlet__gone, r);
     *place = r->place;
     return error;
+}
+static inline int ringlet_ring_reserve(ringlet_ring *r, size_t size, void **place) {
+    return ringlet_ring_reserve_with(r, NULL, size, place);
 }
 
 static inline void ringlet__header(ringlet_ring *r, uint64_t at, uint64_t event, uint32_t size, uint32_t type_flags) {
@@ -585,9 +606,10 @@ static inline int ringlet_ring_commit(ringlet_ring *r, uint64_t event, size_t si
         return RINGLET_BACK;
     if (r->at != r->position)
         ringlet__header(r, r->position, 0, (uint32_t)(r->at - r->position - 16), 1 << 8);
-    ringlet__header(r, r->at, event, (uint32_t)size, r->type);
+    ringlet__header(r, r->at, event, (uint32_t)size, r->type | r->words_flags << 8);
+    memcpy(r->mem + RINGLET__DATA + r->at % r->size + 16, r->words, r->words_size);
     uint64_t from = r->position;
-    r->position = r->at + 16 + ((uint64_t)size + 15) / 16 * 16;
+    r->position = r->at + 16 + ((uint64_t)size + r->words_size + 15) / 16 * 16;
     ringlet__note(r, event + 1);
     RINGLET__STORE(ringlet__w64(r->mem, RINGLET__WRITTEN), r->position); /* from here on the readout unit owns it */
     if (RINGLET__LOAD(ringlet__w32(r->mem, RINGLET__RECORDS + 4)) != 0) { /* it sleeps: for this record? */
@@ -615,10 +637,11 @@ static inline int ringlet_ring_drop(ringlet_ring *r, uint64_t event) {
     return RINGLET_OK;
 }
 
-/* Copies a fragment into the ring. RINGLET_DROPPED: the ring was full and drop is set. */
-static inline int ringlet_ring_put(ringlet_ring *r, uint64_t event, const void *data, size_t size) {
+/* Copies a fragment into the ring. RINGLET_DROPPED: the ring was full and drop is set. words: may be NULL. */
+static inline int ringlet_ring_put_with(ringlet_ring *r, uint64_t event, const ringlet_ring_words *words, const void *data,
+                                        size_t size) {
     void *place;
-    int error = ringlet_ring_reserve(r, size, &place);
+    int error = ringlet_ring_reserve_with(r, words, size, &place);
     if (error == RINGLET_FULL && r->drop)
         return (error = ringlet_ring_drop(r, event)) == RINGLET_OK ? RINGLET_DROPPED : error;
     if (error != RINGLET_OK)
@@ -628,6 +651,9 @@ static inline int ringlet_ring_put(ringlet_ring *r, uint64_t event, const void *
     if ((error = ringlet_ring_commit(r, event, size)) != RINGLET_OK)
         ringlet_ring_cancel(r);
     return error;
+}
+static inline int ringlet_ring_put(ringlet_ring *r, uint64_t event, const void *data, size_t size) {
+    return ringlet_ring_put_with(r, event, NULL, data, size);
 }
 
 /* ---- the life of the run ---- */

@@ -69,6 +69,7 @@ type Ring struct {
 	reservedData []byte // place that poll has found
 	reservedSize int    // size of the place that poll looks for
 	commanded    uint64 // ticket of the last command that NextCommand has returned
+	words        Words  // before it
 	poll         func() (bool, error)
 	alive        func() error
 }
@@ -236,15 +237,19 @@ func (r *Ring) Dropped() uint64 {
 // If the ring is full, Reserve waits until ctx is done; with the setting Drop it returns ErrFull: then call Drop for
 // the event, or try again. Its *RingError may also wrap ErrClosed, ErrRefused, ErrGone or ErrTooLarge.
 func (r *Ring) Reserve(ctx context.Context, size int) ([]byte, error) {
+	return r.reserve(ctx, size, Words{})
+}
+
+func (r *Ring) reserve(ctx context.Context, size int, words Words) ([]byte, error) {
 	if r.seg == nil {
 		return nil, r.fail("reserve", errRingClosed)
 	}
-	place, ok, err := r.core.Reserve(size)
+	place, ok, err := r.core.ReserveWith(size, ring.Words(words))
 	if err == nil && !ok {
 		if r.settings.Drop {
 			return nil, ErrFull
 		}
-		r.reservedSize = size
+		r.reservedSize, r.words = size, words
 		err = r.core.Wait(ctx, r.poll, r.alive)
 		place = r.reservedData
 	}
@@ -255,7 +260,7 @@ func (r *Ring) Reserve(ctx context.Context, size int) ([]byte, error) {
 }
 
 func (r *Ring) tryReserve() (ok bool, err error) {
-	r.reservedData, ok, err = r.core.Reserve(r.reservedSize)
+	r.reservedData, ok, err = r.core.ReserveWith(r.reservedSize, ring.Words(r.words))
 	return ok, err
 }
 
@@ -296,7 +301,12 @@ func (r *Ring) Drop(event uint64) error {
 // Put copies a fragment into the ring. With the setting Drop, if the ring is full, it counts the fragment as dropped
 // and returns ErrFull.
 func (r *Ring) Put(ctx context.Context, event uint64, data []byte) error {
-	place, err := r.Reserve(ctx, len(data))
+	return r.PutWith(ctx, event, Words{}, data)
+}
+
+// PutWith copies a fragment into the ring as Put does, with a trigger number and a time stamp.
+func (r *Ring) PutWith(ctx context.Context, event uint64, words Words, data []byte) error {
+	place, err := r.reserve(ctx, len(data), words)
 	if errors.Is(err, ErrFull) {
 		if lost := r.Drop(event); lost != nil {
 			return lost

@@ -157,3 +157,38 @@ func TestTheLeastKeep(t *testing.T) {
 		})
 	}
 }
+
+// TestWordsOfARing: they arrive from the clients in Go, C and Python by a ring, too.
+func TestWordsOfARing(t *testing.T) {
+	run := func(command ...string) func(t *testing.T, ring string) error {
+		return func(t *testing.T, ring string) error {
+			out, err := exec.CommandContext(t.Context(), command[0],
+				append(command[1:], ring, fmt.Sprint(wordsEvents))...).CombinedOutput()
+			return says(err, out)
+		}
+	}
+	for name, send := range map[string]func(t *testing.T, ring string) error{
+		"go": func(t *testing.T, ring string) error {
+			r, err := frontend.OpenRing(longContext(t), ring, frontend.RingSettings{})
+			for e := uint64(0); err == nil && e < wordsEvents; e++ {
+				err = r.PutWith(longContext(t), e, words(e), bytes.Repeat([]byte{byte(e)}, int(e%100)))
+			}
+			if err != nil {
+				return err
+			}
+			return r.End()
+		},
+		"c":      run(compiled.C(t, "../c", "testdata/ringwords.c")),
+		"c++":    run(compiled.CXX(t, "../c", "testdata/ringwords.c")),
+		"python": run(python(t, filepath.Join("testdata", "ringwords.py"))...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, ring := openFeed(t, "?size=256KiB")
+			built := make(chan error, 1)
+			ctx := longContext(t)
+			go func() { built <- buildWords(ctx, f) }()
+			must.OK(t, send(t, ring))
+			must.OK(t, patiently.Receive(t, built, "no end"))
+		})
+	}
+}

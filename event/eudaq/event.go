@@ -20,6 +20,12 @@ const (
 	formatName = "eudaq"
 )
 
+// Flags of an event that has a trigger number, and a time.
+const (
+	HasTrigger = 16
+	HasTime    = 32
+)
+
 // Event is a view of one event. Docs: docs/format/eudaq.md.
 type Event struct {
 	Bytes              []byte // the whole event, sub-events included

@@ -22,6 +22,7 @@ type Record struct {
 	Number uint64 // the event, in a ring of fragments
 	Kind   uint8  // type of the bank, in a ring of fragments
 	Data   []byte // in the ring, valid until Done
+	Words
 }
 
 // Consumer is the reading end of a ring. Its methods are for one goroutine.
@@ -91,7 +92,11 @@ func (c *Consumer) Next() (Record, bool, error) {
 			c.push()
 			c.lastEvent = h.number
 			to := from + uint64(h.size)
-			return Record{h.number, h.kind, c.data[from:to:to]}, true, nil
+			r := Record{Number: h.number, Kind: h.kind, Data: c.data[from:to:to]}
+			if h.flags != 0 {
+				r.Words = wordsIn(h.flags, c.data[from-extraBytes(h.flags):from])
+			}
+			return r, true, nil
 		}
 		if h.flags != flagWrap {
 			c.refusedRecords++

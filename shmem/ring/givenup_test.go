@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -209,7 +210,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestWordsBeforeTheData: what is kept for later is read and bounded.
+// TestWordsBeforeTheData: words are read, and bounded.
 func TestWordsBeforeTheData(t *testing.T) {
 	mem, p, c := pair(t)
 	put(t, p, 1, 1, []byte("triggerttimestmpabc"))
@@ -217,13 +218,48 @@ func TestWordsBeforeTheData(t *testing.T) {
 	binary.LittleEndian.PutUint32(mem[HeaderSize+8:], 3)
 	mem[HeaderSize+13] = flagTrigger | flagTime
 	f, ok, err := c.Next()
-	if !ok || err != nil || string(f.Data) != "abc" || cap(f.Data) != 3 {
-		t.Fatalf("%q, %v, %v", f.Data, ok, err)
+	want := Words{
+		HasTrigger: true, Trigger: binary.LittleEndian.Uint64([]byte("triggert")),
+		HasStamp: true, Stamp: binary.LittleEndian.Uint64([]byte("timestmp")),
+	}
+	if !ok || err != nil || string(f.Data) != "abc" || cap(f.Data) != 3 || f.Words != want {
+		t.Fatalf("%q, %+v, %v, %v", f.Data, f.Words, ok, err)
 	}
 	binary.LittleEndian.PutUint32(mem[HeaderSize+48+8:], 48)
 	mem[HeaderSize+48+13] = flagTime
 	var broken *BrokenError
 	if _, _, err = c.Next(); !errors.As(err, &broken) || broken.What != "size" {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestWordsThroughTheRing: records with and without words go round it several times, up to the largest.
+func TestWordsThroughTheRing(t *testing.T) {
+	_, p, c := pair(t)
+	for e := range uint64(100) {
+		size := int(e * 6553 % 65536)
+		if e%10 == 9 {
+			size = 65535
+		}
+		w := Words{HasTrigger: e&1 > 0, HasStamp: e&2 > 0}
+		if w.HasTrigger {
+			w.Trigger = 3 * e
+		}
+		if w.HasStamp {
+			w.Stamp = 7 * e
+		}
+		place, ok, err := p.ReserveWith(size, w)
+		if !ok || err != nil {
+			t.Fatalf("event %d: %v, %v", e, ok, err)
+		}
+		for i := range place {
+			place[i] = byte(e)
+		}
+		must.OK(t, p.Commit(e, 51, size))
+		r, ok, err := c.Next()
+		if !ok || err != nil || r.Number != e || r.Words != w || !bytes.Equal(r.Data, place) {
+			t.Fatalf("event %d: %d of %d bytes, %+v, %v, %v", e, r.Number, len(r.Data), r.Words, ok, err)
+		}
+		c.Done(1)
 	}
 }

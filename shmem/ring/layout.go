@@ -297,6 +297,46 @@ func Stride(size int) uint64 { return stride(uint64(size)) }
 
 func stride(size uint64) uint64 { return recordHeader + (size+recordAlign-1)&^(recordAlign-1) }
 
+// Words are what else a record may have: a trigger number and a time stamp, ns since 1970, UTC.
+type Words struct {
+	HasTrigger, HasStamp bool
+	Trigger, Stamp       uint64
+}
+
+// flags announce the words in the header of a record.
+func (w *Words) flags() (flags uint8) {
+	if w.HasTrigger {
+		flags |= flagTrigger
+	}
+	if w.HasStamp {
+		flags |= flagTime
+	}
+	return flags
+}
+
+// put writes the words to b, which they fill.
+func (w *Words) put(b []byte) {
+	if w.HasTrigger {
+		binary.LittleEndian.PutUint64(b, w.Trigger)
+		b = b[8:]
+	}
+	if w.HasStamp {
+		binary.LittleEndian.PutUint64(b, w.Stamp)
+	}
+}
+
+// wordsIn are the words that flags announce in b, which they fill.
+func wordsIn(flags uint8, b []byte) (w Words) {
+	if w.HasTrigger = flags&flagTrigger != 0; w.HasTrigger {
+		w.Trigger = binary.LittleEndian.Uint64(b)
+		b = b[8:]
+	}
+	if w.HasStamp = flags&flagTime != 0; w.HasStamp {
+		w.Stamp = binary.LittleEndian.Uint64(b)
+	}
+	return w
+}
+
 // extraBytes is the number of bytes between a record's header and its data.
 func extraBytes(flags uint8) uint64 { return 8 * uint64(bits.OnesCount8(flags&knownFlags)) }
 

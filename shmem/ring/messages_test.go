@@ -42,7 +42,11 @@ func TestMessages(t *testing.T) {
 			for i := range place {
 				place[i] = byte(i + size)
 			}
-			r := Record{rapid.Uint64().Draw(t, "number"), rapid.Uint8().Draw(t, "kind"), bytes.Clone(place)}
+			r := Record{
+				Number: rapid.Uint64().Draw(t, "number"),
+				Kind:   rapid.Uint8().Draw(t, "kind"),
+				Data:   bytes.Clone(place),
+			}
 			if wake := p.Publish(r.Number, r.Kind); wake != armed {
 				t.Fatalf("to be woken: %v, asleep: %v", wake, armed)
 			}

@@ -22,6 +22,7 @@ type Producer struct {
 	taken            uint64 // the taken position, last loaded and checked
 	reservedAt       uint64 // position of the reserved place
 	reservedData     []byte
+	reservedWords    Words
 	reserved         bool
 	promised         uint64 // bytes of space reserved by Promise
 
@@ -153,16 +154,21 @@ func (p *Producer) Dropped() uint64 { return p.dropped.Load() }
 func (p *Producer) Expected() uint64 { return p.nextEvent }
 
 // Reserve is Allocate with a check that the consumer reads; its errors include ErrClosed and ErrRefused.
-func (p *Producer) Reserve(size int) ([]byte, bool, error) {
+func (p *Producer) Reserve(size int) ([]byte, bool, error) { return p.ReserveWith(size, Words{}) }
+
+// ReserveWith is Reserve for a fragment with words.
+func (p *Producer) ReserveWith(size int, words Words) ([]byte, bool, error) {
 	if err := p.CheckOpen(); err != nil {
 		return nil, false, err
 	}
-	return p.Allocate(size)
+	return p.allocate(size, words)
 }
 
 // Allocate returns a place of size bytes, or false if the ring is full. Errors are ErrTooLarge, errReservation and
 // *BrokenError.
-func (p *Producer) Allocate(size int) ([]byte, bool, error) {
+func (p *Producer) Allocate(size int) ([]byte, bool, error) { return p.allocate(size, Words{}) }
+
+func (p *Producer) allocate(size int, words Words) ([]byte, bool, error) {
 	switch {
 	case size < 0 || size > p.largest:
 		return nil, false, fmt.Errorf("%w: it has %d bytes, and %d are the most that its reader declares", ErrTooLarge, size,
@@ -170,15 +176,16 @@ func (p *Producer) Allocate(size int) ([]byte, bool, error) {
 	case p.reserved:
 		return nil, false, errReservation
 	}
-	need, at, offset := Stride(size), p.position, p.offset
+	extra := extraBytes(words.flags())
+	need, at, offset := stride(uint64(size)+extra), p.position, p.offset
 	if rest := p.size - offset; need > rest {
 		at, offset = at+rest, 0 // a wrap record fills the rest
 	}
 	if ok, err := p.hasSpace(at + need); !ok {
 		return nil, false, err
 	}
-	from := offset + recordHeader
-	p.reservedAt, p.reserved = at, true
+	from := offset + recordHeader + extra
+	p.reservedAt, p.reserved, p.reservedWords = at, true, words
 	p.reservedData = p.data[from : from+uint64(size) : from+uint64(size)]
 	return p.reservedData, true, nil
 }
@@ -236,9 +243,13 @@ func (p *Producer) publish(number uint64, kind uint8, size int) (wake bool) {
 		*p.recordAt(p.offset) = recordWords{size: uint32(p.reservedAt - from - recordHeader), flags: flagWrap}
 		p.offset = 0
 	}
-	*p.recordAt(p.offset) = recordWords{number: number, size: uint32(size), kind: kind}
-	p.position = p.reservedAt + Stride(size)
-	if p.offset += Stride(size); p.offset == p.size {
+	flags := p.reservedWords.flags()
+	*p.recordAt(p.offset) = recordWords{number: number, size: uint32(size), kind: kind, flags: flags}
+	extra := extraBytes(flags)
+	p.reservedWords.put(p.data[p.offset+recordHeader:][:extra])
+	length := stride(uint64(size) + extra)
+	p.position = p.reservedAt + length
+	if p.offset += length; p.offset == p.size {
 		p.offset = 0
 	}
 	p.reserved = false

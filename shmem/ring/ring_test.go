@@ -168,7 +168,7 @@ func TestModel(t *testing.T) {
 				size := rapid.IntRange(0, len(place)).Draw(t, "used")
 				next += rapid.Uint64Range(0, 3).Draw(t, "gap")
 				must.OK(t, p.Commit(next, uint8(next), size))
-				in = append(in, Record{next, uint8(next), bytes.Clone(place[:size])})
+				in = append(in, Record{Number: next, Kind: uint8(next), Data: bytes.Clone(place[:size])})
 				next++
 			},
 			"cancel": func(t *rapid.T) {

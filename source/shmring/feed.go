@@ -135,7 +135,12 @@ func (f *feed) readAvailable() (bool, error) {
 		if r, ok, err = f.ring.Next(); !ok {
 			break
 		}
-		f.dst[f.filledCount] = live.Fragment{Event: r.Number, Type: event.BankType(r.Kind), Data: r.Data}
+		f.dst[f.filledCount] = live.Fragment{
+			Event: r.Number,
+			Type:  event.BankType(r.Kind),
+			Data:  r.Data,
+			Words: event.Words(r.Words),
+		}
 		f.filledCount++
 		bytes += uint64(len(r.Data))
 	}

@@ -28,7 +28,8 @@ TESTDET = 51
 
 _HEADER = 4096
 _RECORD = struct.Struct("<QIBBH")  # event, size, type, flags, 0
-_WRAP = 1
+_WRAP, _TRIGGER, _STAMP = 1, 2, 4
+_WORD = struct.Struct("<Q")
 _NO_EVENT = 2**64 - 1
 # Words of 8 bytes, by their number; words of 4 bytes, by theirs.
 _ATTACHED, _WRITTEN, _DROPPED, _MARKS, _TAKEN, _SAFE = 9, 16, 17, 18, 24, 25
@@ -192,15 +193,30 @@ class Ring:
 
     # Fragments.
 
-    def put(self, event, data, timeout=None):
-        """Copies a fragment into the ring. False: the ring was full, and the fragment was dropped and counted."""
+    def put(self, event, data, timeout=None, trigger=None, stamp=None):
+        """Copies a fragment into the ring. False: the ring was full, and the fragment was dropped and counted.
+
+        trigger  number of the trigger, 64 bits: with ?number=trigger behind the address of the input, events are matched
+                 by it
+        stamp    time of the fragment, ns since 1970, UTC
+        """
         if type(data) is not bytes:
             data = memoryview(data).cast("B")
         size = len(data)
-        if not self._reserve(size, timeout):
+        if trigger is not None or stamp is not None:
+            flags, words = 0, b""
+            if trigger is not None:
+                flags, words = _TRIGGER, _WORD.pack(trigger)
+            if stamp is not None:
+                flags, words = flags | _STAMP, words + _WORD.pack(stamp)
+            room = self._reserve(size, timeout, len(words))
+            self._flags, self._said = flags, words
+        else:
+            room = self._reserve(size, timeout)
+        if not room:
             self.drop(event)
             return False
-        at = _HEADER + self._at % self._size + 16
+        at = _HEADER + self._at % self._size + 16 + len(self._said)
         self._bytes[at : at + size] = data
         try:
             self.commit(event, size)
@@ -238,7 +254,12 @@ class Ring:
         at, position, length = self._at, self._position, self._size
         if at != position:
             _RECORD.pack_into(self._bytes, _HEADER + position % length, 0, at - position - 16, 0, _WRAP, 0)
-        _RECORD.pack_into(self._bytes, _HEADER + at % length, event, size, self.type, 0, 0)
+        _RECORD.pack_into(self._bytes, _HEADER + at % length, event, size, self.type, self._flags, 0)
+        if self._flags:
+            said = self._said
+            first = _HEADER + at % length + 16
+            self._bytes[first : first + len(said)] = said
+            size += len(said)
         self._position = at + 16 + (size + 15 & ~15)
         self._note(event + 1)
         if not _ORDERED:
@@ -319,7 +340,7 @@ class Ring:
 
     # What only this module uses.
 
-    def _reserve(self, size, timeout):
+    def _reserve(self, size, timeout, extra=0):
         if self._place is not None:
             raise ValueError("reserve one place at a time")
         if not 0 <= size <= self._largest:
@@ -329,7 +350,8 @@ class Ring:
             raise Closed("this front-end has closed the ring")
         if self._ints[_CONSUMER] != 1:
             self._reading()
-        need, at = 16 + (size + 15 & ~15), self._position
+        self._flags, self._said = 0, b""
+        need, at = 16 + (size + extra + 15 & ~15), self._position
         rest = self._size - at % self._size
         if need > rest:
             at += rest  # a wrap record takes the rest
