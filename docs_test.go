@@ -51,7 +51,8 @@ var ranges = map[string][2]string{
 // beyond is what must be refused next to the end of a range.
 var beyond = map[string]string{"0s": "-1ns", "0": "-1", "1": "0", "65535": "65536", "1048576": "1048577",
 	"0.5": "0.51", "16": "17", "-1": "-2", "4294967295": "4294967296",
-	"64KiB": "65535", "1GiB": "1073741825", "1s": "999ms", "1ms": "999us", "100": "101", "99": "100", "2s": "1.9s", "12s": "12.1s"}
+	"64KiB": "65535", "1GiB": "1073741825", "1s": "999ms", "1ms": "999us", "100": "101", "99": "100", "2s": "1.9s",
+	"12s": "12.1s"}
 
 type setting struct {
 	key, flag, group string

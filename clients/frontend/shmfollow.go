@@ -6,8 +6,8 @@ import (
 	"ringlet/shmem/ring"
 )
 
-// NextCommand waits for the next command of the run, in a ring whose settings have Follow. A front-end that looks seldom
-// gets the last one alone. The error is a *RingError; ErrClosed: the run is over.
+// NextCommand waits for the next command of the run, in a ring whose settings have Follow. A front-end that looks
+// seldom gets the last one alone. The error is a *RingError; ErrClosed: the run is over.
 func (r *Ring) NextCommand(ctx context.Context) (c Command, err error) {
 	if r.seg == nil {
 		return c, r.fail("follow", errRingClosed)
