@@ -130,7 +130,7 @@ func (c *cluster) runWithFaults(ctx context.Context, r plannedRun, t *trial) {
 // 10 s.
 const returnTimeout = 60 * time.Second
 
-// returnedFor is how long nothing may be missing: whoever stood still may be found to be lost only after it moves again.
+// returnedFor is how long nothing may be missing: who stood still may be found to be lost only after it moves again.
 const returnedFor = 2 * time.Second
 
 // awaitReturn waits until all units of the run take part in it again, for a while, or the run is over.
