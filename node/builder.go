@@ -99,10 +99,12 @@ func (c *builder) start(ctx context.Context, run *runStart) error {
 // dialer makes the function that attaches the unit to the scheduler.
 func (c *builder) dialer(run *runStart, unit *builderunit.Builder) func(context.Context) (*tagnet.BUClient, error) {
 	outcomes := tagnet.NewOutcomeLog(c.cfg.UnreleasedMEPs(), c.cfg.Slots)
+	excluded := false // after the first time
 	return func(ctx context.Context) (*tagnet.BUClient, error) {
+		defer func() { excluded = true }()
 		address, scope, opts := run.attach()
 		client, err := tagnet.DialBU(ctx, address, scope, c.cfg.Slots, tagnet.BUHandlers{
-			OnAbsences: c.absenceHandler(), OnValid: unit.KeepValid, Outcomes: outcomes}, opts...)
+			OnAbsences: c.absenceHandler(excluded), OnValid: unit.KeepValid, Outcomes: outcomes}, opts...)
 		if err == nil {
 			run.setResumeTimeout(client, &c.cfg)
 		}
@@ -133,12 +135,13 @@ func (c *builder) regionDecider(out sink.Sink) func(context.Context, *builderuni
 }
 
 // absenceHandler applies the absences of readout units that a session with the scheduler brings, from the first absence
-// of the run on.
-func (c *builder) absenceHandler() func([]core.Absence) {
+// of the run on. Those that the first message brings to a unit which comes into the run, or was excluded from it, are
+// history: of each readout unit the last one counts, and its process is the present one.
+func (c *builder) absenceHandler(excluded bool) func([]core.Absence) {
 	seen := 0
 	return func(all []core.Absence) {
 		c.mu.Lock()
-		isHistory := c.rejoining && c.absencesSeen == 0
+		isHistory := seen == 0 && (excluded || c.rejoining && c.absencesSeen == 0)
 		applied := min(max(0, c.absencesSeen-seen), len(all)) // by an earlier session
 		seen += len(all)
 		c.absencesSeen = max(c.absencesSeen, seen)
@@ -146,7 +149,7 @@ func (c *builder) absenceHandler() func([]core.Absence) {
 		all = all[applied:]
 		for i, a := range all {
 			isLast := !slices.ContainsFunc(all[i+1:], func(later core.Absence) bool { return later.RU == a.RU })
-			if !isLast && isHistory && !a.Rejoined {
+			if !isLast && isHistory {
 				c.losses.note(a, c.node.readoutName(int(a.RU)))
 				continue // else the process that is back would lose its windows
 			}

@@ -223,6 +223,7 @@ func (f *feedbackSender) tryRejoin(ctx context.Context, free bool) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, rejoinTimeout)
 	defer cancel()
+	f.excluded.Store(!free) // from now on the scheduler tells of readout units
 	client, err := f.dial(ctx)
 	if err == nil && !free {
 		_ = client.Close() // an answer was lost: the slots still hold MEPs, so the unit gives up this session
@@ -230,7 +231,10 @@ func (f *feedbackSender) tryRejoin(ctx context.Context, free bool) error {
 	}
 	if err == nil {
 		f.client.Store(client)
+		return nil
 	}
+	f.excluded.Store(true)
+	f.onExcluded()
 	return err
 }
 

@@ -344,6 +344,9 @@ func (c *readout) report(f *figures) {
 		f.histogram(HistogramSourceBanks+strconv.Itoa(int(s.SourceID)), s.Banks)
 		f.message.SourceHistories = append(f.message.SourceHistories, historyMessage(&s))
 	}
+	slices.SortFunc(f.message.SourceHistories, func(a, b *nodev1.SourceHistory) int {
+		return cmp.Compare(a.GetSource(), b.GetSource())
+	})
 	if why := unit.InputFailure(); why != nil {
 		c.reportBadInput(why)
 	}

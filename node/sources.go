@@ -58,7 +58,7 @@ func (n *process) moveSources(ctx context.Context, c live.Command, of source.Gro
 	}
 	sources := s.liveSources()
 	sources.Want(c, of)
-	late := func(x source.SourceLife) bool { return x.Follows && !x.Arrived && x.Failed == "" }
+	late := func(x source.SourceLife) bool { return x.Follows && !x.Arrived && !x.Untaken && x.Failed == "" }
 	until := time.Now().Add(max(frontendAnswerTimeout, n.cfg.MinTimeout))
 	for ; ctx.Err() == nil; time.Sleep(frontendPollInterval) {
 		i := slices.IndexFunc(sources.Lives(), late)

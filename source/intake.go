@@ -182,7 +182,7 @@ func (in *intake) reportUntilClosed(over bool) {
 	defer in.live.mu.Unlock()
 	if over {
 		in.live.matcher.MarkSourceOver(in.index)
-		in.translation.TrustLast()
+		in.noteOther(in.translation.TrustLast())
 		in.live.disjointCheckedAt = 0 // the clock compares its numbers with other sources' now: the run may end
 	} else {
 		in.live.matcher.StopSource(in.index)

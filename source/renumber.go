@@ -34,7 +34,7 @@ func (in *intake) safeEvent(safe uint64) uint64 {
 // noteOffered notes which number the matcher has for a fragment of the feed.
 func (in *intake) noteOffered(f *live.Fragment, ref uint64) {
 	if in.isTranslated() {
-		in.translation.Add(ref, f.Event, in.live.matcher.Offered(in.index))
+		in.noteOther(in.translation.Add(ref, f.Event, in.live.matcher.Offered(in.index)))
 	}
 }
 
@@ -61,8 +61,18 @@ func (in *intake) noteTranslated(ref uint64, why live.Fault) {
 	if why == live.FaultRepeat && isNew {
 		why = live.FaultJump // another event, with the number of one that is here: it is in no file
 	}
+	if ok && why == live.FaultRepeat {
+		in.translation.NoteRepeat(ref)
+	}
 	if ok {
 		in.noteGivenUp(event, why)
+	}
+}
+
+// noteOther notes that an event is in no file: its fragment has the number of another event.
+func (in *intake) noteOther(event uint64, isOther bool) {
+	if isOther {
+		in.noteGivenUp(event, live.FaultJump)
 	}
 }
 
@@ -71,7 +81,7 @@ func (in *intake) throwUnnumbered(f *live.Fragment, ref uint64, why live.Fragmen
 	err := in.live.matcher.ThrowUnnumbered(in.index, f.Event, why)
 	in.stage.free(ref)
 	in.noteFill()
-	in.translation.Add(ref, f.Event, live.NoEvent)
+	in.noteOther(in.translation.Add(ref, f.Event, live.NoEvent))
 	in.noteTranslated(ref, live.FaultJump)
 	in.logFault(err)
 	in.live.changed.Broadcast()

@@ -138,10 +138,9 @@ func (c *cluster) awaitReturn(ctx context.Context, r plannedRun, t *trial) {
 	began, missing := time.Now(), []string(nil)
 	returned := began
 	err := pollUntil(ctx, "all that was struck was back", returnTimeout, func(ctx context.Context) (done bool, err error) {
-		var state string
-		state, missing, err = c.operator.missingUnits(ctx, r.Layout.members(), r.excluded())
-		if err != nil || len(missing) > 0 {
-			returned = time.Now()
+		state, now, err := c.operator.missingUnits(ctx, r.Layout.members(), r.excluded())
+		if err != nil || len(now) > 0 {
+			returned, missing = time.Now(), now
 		}
 		return err == nil && (time.Since(returned) >= returnedFor || state != "Running"), err
 	})

@@ -379,6 +379,7 @@ static inline void ringlet_st__lost(ringlet_stream *s) {
         close(s->fd);
     s->fd = -1;
     s->state = RINGLET_ST__APART;
+    s->busy = 0;
     s->again = ringlet_st__now() + s->pause;
     s->pause = s->pause < 500 ? 2 * s->pause : 1000;
     s->got = s->greeted = 0;

@@ -111,7 +111,8 @@ func (s *Stream) onAccepted(a answer) {
 func (s *Stream) onDetached() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.attached, s.detachedSince = false, time.Now()
+	s.attached, s.detachedSince, s.following.busy = false, time.Now(), 0
+	signal(s.freed)
 	signal(s.changed)
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -73,11 +74,18 @@ func (j *job) writeSlow() error {
 // placeSlow writes the table of slow data beside a single file.
 func (j *job) placeSlow() error {
 	rows, err := j.slow()
-	if err != nil || len(rows) == 0 {
+	if err != nil {
 		return err
 	}
 	path := j.o.slowFile(j.kind)
+	if len(rows) == 0 {
+		if err := os.Remove(path); j.o.Force && err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s, the table of slow data of another conversion, cannot be removed: %w", path, err)
+		}
+		return nil
+	}
 	if err := j.kind.WriteSlow(path+partialSuffix, rows); err != nil {
+		_ = os.Remove(path + partialSuffix)
 		return err
 	}
 	if err := place(path+partialSuffix, path, j.o.Force); err != nil {

@@ -94,11 +94,16 @@ func Readiness(x *nodev1.SourceLife) string {
 		return "failed: " + x.GetFailed()
 	case x.GetUntaken():
 		return "waiting: its last fragments are not taken"
+	case !x.GetAttached() && x.GetArrived() && wanted <= nodev1.FrontendCommand_FRONTEND_COMMAND_BEGIN: // data are over
+		return "done"
 	case !x.GetAttached() && wanted != nodev1.FrontendCommand_FRONTEND_COMMAND_END:
 		return "waiting: no front-end"
 	case !x.GetArrived():
 		word := strings.ToLower(strings.TrimPrefix(wanted.String(), "FRONTEND_COMMAND_"))
 		return "waiting: its front-end has not answered " + word
+	}
+	if wanted > nodev1.FrontendCommand_FRONTEND_COMMAND_BEGIN && x.GetAttached() && !x.GetFollows() {
+		return "attached, and does not follow the run"
 	}
 	return arrivedWords[wanted]
 }

@@ -254,14 +254,17 @@ func TestOrderAndSamples(t *testing.T) {
 // TestNumbersInSteps: numbers that are all a multiple of something apart are compared as if they followed each other,
 // and findings have the numbers themselves; one that is between them is no harm.
 func TestNumbersInSteps(t *testing.T) {
-	const slip, step, first = 20_345, 100, 7
+	const slip, again, step, first = 20_345, 26_000, 100, 7
 	d, m := newDetector(0.9), drift.New(names)
 	sizes := make([]int32, len(names))
-	for e := range 24_000 {
+	for e := range 30_000 {
 		for s := range sizes {
 			sizes[s] = d.size(e)
 			if s == 1 && e >= slip {
 				sizes[s] = d.size(e + 1)
+			}
+			if s == 1 && e >= again {
+				sizes[s] = d.size(e + 2)
 			}
 		}
 		m.Add(uint64(first+step*e), sizes)
@@ -274,8 +277,33 @@ func TestNumbersInSteps(t *testing.T) {
 			m.Add(uint64(first+step*e+13), sizes)
 		}
 	}
-	if f := m.Findings(); len(f) != 1 || m.Slips() != 1 {
-		t.Errorf("%v", f)
+	f := m.Findings()
+	if m.Slips() != 2 || len(f) != 2 || f[1].Behind != 2 || f[1].Since < step*(again-40) || f[1].Since > step*(again+40) {
+		t.Errorf("%d slips: %+v", m.Slips(), f)
+	}
+}
+
+// TestStepsChange: a Monitor finds a slip after numbers have begun to grow by another step, and where they lie between
+// those of the step before.
+func TestStepsChange(t *testing.T) {
+	const change, slip = 10_000, 20_000
+	d, m := newDetector(0.9), drift.New(names)
+	sizes := make([]int32, len(names))
+	number := uint64(5)
+	for e := range 25_000 {
+		for s := range sizes {
+			sizes[s] = d.size(e)
+			if s == 1 && e >= slip {
+				sizes[s] = d.size(e + 1)
+			}
+		}
+		if number += 100; e >= change {
+			number -= 60
+		}
+		m.Add(number, sizes)
+	}
+	if f := m.Findings(); len(f) != 1 || m.Slips() != 1 || f[0].Behind != 1 {
+		t.Errorf("%d slips: %+v", m.Slips(), f)
 	}
 }
 

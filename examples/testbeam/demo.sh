@@ -22,7 +22,7 @@ python3 "$here/record.py" plane3.frames 3 "$events"
 echo "== A control and a node start, with certificates of their own; the page is at the address that follows"
 begin 1 --slow-data unix:slow --input "shm:$ring,tcp:$tcp,udp:$udp,exec:exec python3 '$here/play.py' plane3.frames $rate,\
 unix:trigger?name=trigger&require&start=last&stop=first,unix:tof?name=tof&require,tcp:$camera?name=camera&require&max=4MiB" \
-	--events "$events" --fragment-timeout 5s --output out/
+	--events "$events" --fragment-timeout 20s --output out/
 
 echo "== Trigger, tof and camera are there before the run, which waits for them; the trigger is told to begin last"
 for kind in trigger tof camera; do

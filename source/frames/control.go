@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -37,6 +38,7 @@ type controlReply struct {
 	ticket  uint64
 	reply   live.Reply
 	why     string
+	after   uint64 // bytes of standard output that come before it, or a few more
 }
 
 var errNoControlLine = errors.New("a program says follow, ready TICKET, failed TICKET WHY or done TICKET")
@@ -128,7 +130,8 @@ func (c *control) receive(p *pipes) {
 			why = p.queueReply(one)
 		}
 	}
-	if why = errors.Join(why, lines.Err()); why != nil && !errors.Is(why, os.ErrClosed) {
+	if why = errors.Join(why, lines.Err()); why != nil && !errors.Is(why, os.ErrClosed) &&
+		!errors.Is(why, syscall.ECONNRESET) { // it ended with a command that it had not read
 		c.feed.countRefusal("the program's control", why.Error())
 		c.feed.logEvent(slog.LevelWarn, "what a program says by its control descriptor is not understood: it follows the "+
 			"run no more", "why", why)
@@ -203,11 +206,13 @@ type pipes struct {
 
 	mu       sync.Mutex // guards what follows
 	replies  []controlReply
+	got      uint64    // bytes read
+	asked    int       // bytes that the present Read may bring
 	deadline time.Time // of Read, as it was set
 	woken    bool      // Read is to return for replies
 }
 
-// queueReply has Read take a reply when there is nothing more to read before it.
+// queueReply has Read take a reply behind all that was written before it.
 func (p *pipes) queueReply(one controlReply) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -215,6 +220,7 @@ func (p *pipes) queueReply(one controlReply) error {
 		return fmt.Errorf("%d replies wait until its standard output is read: a program replies once to each command",
 			len(p.replies))
 	}
+	one.after = p.got + uint64(p.asked) + uint64(readable(p.r))
 	p.replies, p.woken = append(p.replies, one), true
 	return p.r.SetReadDeadline(time.Unix(1, 0))
 }
@@ -224,19 +230,24 @@ func (p *pipes) endReplies() {
 	defer close(p.over)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.replies, p.woken = append(p.replies, controlReply{over: true}), true
+	after := p.got + uint64(p.asked) + uint64(readable(p.r))
+	p.replies, p.woken = append(p.replies, controlReply{over: true, after: after}), true
 	_ = p.r.SetReadDeadline(time.Unix(1, 0))
 }
 
-// takeReplies takes replies if nothing is there to read: who calls Read has handled all that it has read.
+// takeReplies takes the replies behind what was read, or all if nothing is there to read: who calls Read has handled
+// all that it has read.
 func (p *pipes) takeReplies() {
 	p.mu.Lock()
-	replies := p.replies
-	if len(replies) > 0 && readable(p.r) == 0 {
-		p.replies = nil
-	} else {
-		replies = nil
+	n := len(p.replies)
+	if n > 0 && readable(p.r) > 0 {
+		n = 0
+		for n < len(p.replies) && p.replies[n].after <= p.got {
+			n++
+		}
 	}
+	replies := p.replies[:n:n]
+	p.replies = p.replies[n:]
 	if p.woken {
 		p.woken = false
 		_ = p.r.SetReadDeadline(p.deadline)
@@ -260,7 +271,9 @@ func readable(f *os.File) (n int) {
 func (p *pipes) Read(b []byte) (int, error) {
 	for {
 		p.takeReplies()
+		p.noteRead(0, len(b))
 		n, err := p.r.Read(b)
+		p.noteRead(n, 0)
 		switch {
 		case errors.Is(err, io.EOF): // the program has ended, and its last reply may still be under way
 			select {
@@ -273,6 +286,13 @@ func (p *pipes) Read(b []byte) (int, error) {
 		}
 		return n, err
 	}
+}
+
+// noteRead notes how many bytes a Read has brought, and how many the next one may bring.
+func (p *pipes) noteRead(got, asked int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.got, p.asked = p.got+uint64(max(0, got)), asked
 }
 
 // isWoken says that Read has returned for replies.

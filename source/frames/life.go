@@ -105,7 +105,7 @@ func (s *session) setBusy(busy bool) {
 func (s *session) takeMessage(fr *frame) error {
 	s.feed.store.publish()
 	if fr.Type == messageBusy || fr.Type == messageFree {
-		s.setBusy(fr.Type == messageBusy)
+		s.setBusy(fr.Type == messageBusy && !s.feed.state.ended)
 		return nil
 	}
 	reply, err := live.ParseReply(fr.Type)

@@ -11,11 +11,16 @@ type Translation struct {
 	first   int          // entries before are safe
 	over    int          // entries from first on that were given up
 	hasLast bool
+	isAgain bool   // the entry that was added last has the event of the one before
 	last    uint64 // event of the entry that was added last
 	leaps   int    // how many numbers in a row leapt, each above the one before and above all that are proven
-	trusted uint64 // one above the highest event that others prove
-	resume  uint64 // one above the last trusted event of a fragment that was accepted
-	safe    uint64
+	lastRef uint64 // of that entry
+	// lastIsOther says that the entry that was added last was given up as the repetition of an event which it is not, if
+	// its event number is right.
+	lastIsOther bool
+	trusted     uint64 // one above the highest event that others prove
+	resume      uint64 // one above the last trusted event of a fragment that was accepted
+	safe        uint64
 }
 
 // translated is a fragment that was offered, or several in a row that were given up.
@@ -39,26 +44,37 @@ const (
 // Add adds a fragment of a front-end's event that was offered under a number. Refs grow. An event number that follows
 // neither the one before it nor the highest one so far may be wrong: it moves nothing. The one behind it proves the
 // second of two that follow each other. Where a front-end leaves out many numbers each time, provingLeaps in a row
-// prove all but the last.
-func (t *Translation) Add(ref, event, number uint64) {
+// prove all but the last. It returns the event of a fragment that was given up as a repetition (NoteRepeat) if that is
+// another event, as now is proven.
+func (t *Translation) Add(ref, event, number uint64) (other uint64, isOther bool) {
 	follows := func(from uint64) bool { return event >= from && event-from < maxTrustedGap }
 	leapt := t.hasLast && t.last >= t.trusted && event > t.last
 	ok := !t.hasLast || follows(t.trusted) || event > t.trusted && follows(t.last+1)
+	other, isOther = t.last, t.lastIsOther && t.last >= t.trusted
 	switch {
 	case ok:
+		isOther = isOther && event > t.last && follows(t.last+1)
 		t.leaps, t.trusted = 0, event+1
 	case event < t.trusted:
-		t.leaps = 0
+		t.leaps, isOther = 0, false
 	case !leapt:
-		t.leaps = 1
+		t.leaps, isOther = 1, false
 	default:
 		if t.leaps++; t.leaps >= provingLeaps {
 			t.trustLatest()
+		} else {
+			isOther = false
 		}
 	}
-	t.hasLast, t.last = true, event
+	t.lastIsOther, t.isAgain = false, t.hasLast && t.last == event
+	t.hasLast, t.last, t.lastRef = true, event, ref
 	t.entries = append(t.entries, translated{ref: ref, event: event, number: number, isTrusted: ok})
+	return other, isOther
 }
+
+// NoteRepeat notes that the fragment that was added last was given up as a repetition, and that its event number is not
+// proven: it may be another event, under the number of one that is here.
+func (t *Translation) NoteRepeat(ref uint64) { t.lastIsOther = ref == t.lastRef && !t.isAgain }
 
 // trustLatest trusts the entry that was added last.
 func (t *Translation) trustLatest() {
@@ -141,9 +157,12 @@ func (t *Translation) SafeEvent(below uint64) uint64 {
 }
 
 // TrustLast says that nothing comes any more that could prove the event number of the last fragment: it is right if it
-// lies above those before it.
-func (t *Translation) TrustLast() {
+// lies above those before it. It returns what Add does.
+func (t *Translation) TrustLast() (other uint64, isOther bool) {
 	if t.hasLast && t.last >= t.trusted {
+		other, isOther = t.last, t.lastIsOther
+		t.lastIsOther = false
 		t.trustLatest()
 	}
+	return other, isOther
 }

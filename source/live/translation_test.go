@@ -127,3 +127,53 @@ func TestTranslationDoesNotTrustThreeWildEvents(t *testing.T) {
 		t.Errorf("safe below %d", safe)
 	}
 }
+
+// TestNumberOfAnother holds that an event behind a gap, which has the number of an event that is here, is known to be
+// another event once its own number is proven; the same event sent again is not.
+func TestNumberOfAnother(t *testing.T) {
+	begin := func() *Translation {
+		var tr Translation
+		for e := range uint64(10) {
+			tr.Add(e, e, 100+e)
+		}
+		return &tr
+	}
+	repeat := func(tr *Translation, ref, event, number uint64) {
+		t.Helper()
+		tr.Add(ref, event, number)
+		if _, isNew, ok := tr.GiveUp(ref); isNew || !ok {
+			t.Fatalf("event %d: new %v, there %v", event, isNew, ok)
+		}
+		tr.NoteRepeat(ref)
+	}
+	tr := begin()
+	repeat(tr, 10, 5000, 103)
+	tr.SafeEvent(1)
+	if other, is := tr.Add(11, 5001, 200); !is || other != 5000 {
+		t.Errorf("behind a gap: %d, %v", other, is)
+	}
+	tr = begin()
+	repeat(tr, 10, 5000, 103)
+	if other, is := tr.TrustLast(); !is || other != 5000 {
+		t.Errorf("at the end: %d, %v", other, is)
+	}
+	tr = begin()
+	tr.Add(10, 5000, 110)
+	repeat(tr, 11, 5000, 110)
+	if other, is := tr.Add(12, 5001, 111); is {
+		t.Errorf("sent again: %d", other)
+	}
+	tr = begin()
+	repeat(tr, 10, 1<<40, 103) // a number that nothing proves
+	if other, is := tr.Add(11, 10, 110); is {
+		t.Errorf("a wrong number: %d", other)
+	}
+	tr = begin()
+	for i := range uint64(3) {
+		tr.Add(10+i, 10_000*(i+1), 200+i)
+	}
+	repeat(tr, 13, 40_000, 103)
+	if other, is := tr.Add(14, 50_000, 204); !is || other != 40_000 {
+		t.Errorf("where numbers leap: %d, %v", other, is)
+	}
+}

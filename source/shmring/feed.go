@@ -177,6 +177,9 @@ func (f *feed) refuse(err error) error {
 		"repair it and start a new run", f.name, err)
 	why := err.Error()
 	f.refusal.Store(&why)
+	f.life.mu.Lock()
+	f.life.failed = why
+	f.life.mu.Unlock()
 	f.log.Error("refused a front-end", "source", f.name, "frontend", f.Frontend(), "error", err)
 	return f.failure
 }

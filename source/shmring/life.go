@@ -16,6 +16,7 @@ type ringLife struct {
 	gone     uint64 // number of the last one that went away, dead or not
 	replied  uint64 // ticket of its last reply that is known
 	reply    uint8
+	failed   string // what broke the ring's format; empty: nothing
 	closed   bool
 }
 
@@ -37,7 +38,11 @@ func (f *feed) Life() live.LifeStatus {
 		return f.life.life.Status(false)
 	}
 	f.lookLocked()
-	return f.life.life.Status(!f.ring.IsEmpty())
+	s := f.life.life.Status(f.life.failed == "" && !f.ring.IsEmpty())
+	if f.life.failed != "" {
+		s.Failed, s.Arrived = f.life.failed, false
+	}
+	return s
 }
 
 // lookAtLife takes up what the front-end has stored, and whether it lives.

@@ -418,6 +418,7 @@ class Stream:
                 self._converse(conn)
                 with self._lock:
                     self._alone = time.monotonic()
+                    self._busy = 0
                     self._changed.notify_all()
                 if self._closed or self._left or self._error is not None:
                     return

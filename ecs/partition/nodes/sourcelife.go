@@ -125,7 +125,8 @@ func (f *frontends) beginReady(ctx context.Context, sources []runSource) error {
 // follow it have sent what they took, or for endFrontendsTimeout.
 func (f *frontends) EndSources(ctx context.Context) {
 	sources := f.listRunSources()
-	if !slices.ContainsFunc(f.sourceStates(sources), sourceState.follows) {
+	waits := func(s sourceState) bool { return s.follows() || !s.gone && s.life.GetUntaken() }
+	if !slices.ContainsFunc(f.sourceStates(sources), waits) {
 		return // the nodes tell front-ends that come meanwhile
 	}
 	end := nodev1.FrontendCommand_FRONTEND_COMMAND_END
@@ -246,7 +247,7 @@ func (s sourceState) follows() bool { return !s.gone && s.life.GetAttached() && 
 func judgeStart(sources []sourceState, waited time.Duration) (missing string, late *fault.Fault) {
 	var clauses []string
 	for _, s := range sources {
-		if s.require == 0 || s.gone || s.life.GetArrived() {
+		if s.require == 0 || s.gone || s.life.GetArrived() || s.life.GetUntaken() { // it has sent all of its data already
 			continue
 		}
 		clause, advice := s.whyNotReady()
