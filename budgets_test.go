@@ -93,7 +93,7 @@ var budgets = map[string]int{
 	"lab/trial":                430,
 	"memory":                   3230,
 	"memory/gateway":           990,
-	"node":                     5290,
+	"node":                     5300,
 	"node/certs":               1050,
 	"node/cluster":             1130,
 	"node/config":              3240,

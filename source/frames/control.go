@@ -207,7 +207,7 @@ type pipes struct {
 	mu       sync.Mutex // guards what follows
 	replies  []controlReply
 	got      uint64    // bytes read
-	asked    int       // bytes that the present Read may bring
+	wanted   int       // bytes that the present Read may bring
 	deadline time.Time // of Read, as it was set
 	woken    bool      // Read is to return for replies
 }
@@ -220,7 +220,7 @@ func (p *pipes) queueReply(one controlReply) error {
 		return fmt.Errorf("%d replies wait until its standard output is read: a program replies once to each command",
 			len(p.replies))
 	}
-	one.after = p.got + uint64(p.asked) + uint64(readable(p.r))
+	one.after = p.got + uint64(p.wanted) + uint64(readable(p.r))
 	p.replies, p.woken = append(p.replies, one), true
 	return p.r.SetReadDeadline(time.Unix(1, 0))
 }
@@ -230,7 +230,7 @@ func (p *pipes) endReplies() {
 	defer close(p.over)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	after := p.got + uint64(p.asked) + uint64(readable(p.r))
+	after := p.got + uint64(p.wanted) + uint64(readable(p.r))
 	p.replies, p.woken = append(p.replies, controlReply{over: true, after: after}), true
 	_ = p.r.SetReadDeadline(time.Unix(1, 0))
 }
@@ -289,10 +289,10 @@ func (p *pipes) Read(b []byte) (int, error) {
 }
 
 // noteRead notes how many bytes a Read has brought, and how many the next one may bring.
-func (p *pipes) noteRead(got, asked int) {
+func (p *pipes) noteRead(got, wanted int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.got, p.asked = p.got+uint64(max(0, got)), asked
+	p.got, p.wanted = p.got+uint64(max(0, got)), wanted
 }
 
 // isWoken says that Read has returned for replies.
